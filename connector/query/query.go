@@ -1,0 +1,2 @@
+// Package query builds PromQL and LogQL texts from structure.
+package query
