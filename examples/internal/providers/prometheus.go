@@ -168,7 +168,7 @@ func (p *Prometheus) queryRange(f url.Values) (*promAnswer, *promError) {
 	case end.Sub(start)/step > maxPoints:
 		return nil, badData("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)")
 	}
-	n, problem := p.parse(f)
+	n, problem := p.parse(f, p.opts.V3)
 	if problem != nil {
 		return nil, problem
 	}
@@ -218,7 +218,7 @@ func (p *Prometheus) query(f url.Values) (*promAnswer, *promError) {
 		}
 		at = t
 	}
-	n, problem := p.parse(f)
+	n, problem := p.parse(f, true)
 	if problem != nil {
 		return nil, problem
 	}
@@ -258,7 +258,9 @@ func (p *Prometheus) rawSamples(f url.Values, s *selector, t int64) (*promAnswer
 	return a, nil
 }
 
-func (p *Prometheus) parse(f url.Values) (node, *promError) {
+// parse reads the parameters query and timeout. Version 2.42 names the parameter
+// in the error of an instant query only.
+func (p *Prometheus) parse(f url.Values, named bool) (node, *promError) {
 	if text := f.Get("timeout"); text != "" {
 		d, problem := promSeconds(f, "timeout")
 		switch {
@@ -272,7 +274,7 @@ func (p *Prometheus) parse(f url.Values) (node, *promError) {
 	}
 	n, err := parsePromQL(f.Get("query"))
 	switch {
-	case err != nil && p.opts.V3:
+	case err != nil && named:
 		return nil, badParam("query", "%s", err)
 	case err != nil:
 		return nil, badData("%s", err)
