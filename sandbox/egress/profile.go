@@ -1,10 +1,16 @@
 package egress
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -67,29 +73,143 @@ type Options struct {
 // concurrent use. The zero Endpoint refuses everything.
 type Endpoint struct {
 	profile Profile
+	base    base
 	origin  string
-	base    string
 	reads   *http.Transport
 	changes *http.Transport
 }
 
 // New checks the profile and returns its endpoint. It connects to nothing.
-// opts may be nil.
-func New(p Profile, opts *Options) (*Endpoint, error) { return &Endpoint{profile: p}, nil }
+// opts may be nil. The error says which field is wrong and what would be right.
+func New(p Profile, opts *Options) (*Endpoint, error) {
+	p = p.clone()
+	b, err := p.check()
+	if err != nil {
+		return nil, fmt.Errorf("egress: profile %q: %w", p.Name, err)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: b.name, NextProtos: []string{"http/1.1"}}
+	if len(p.CA) > 0 {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(p.CA) {
+			return nil, fmt.Errorf("egress: profile %q: CA holds no certificate in PEM", p.Name)
+		}
+	}
+	d := &dialer{base: b, private: p.Private, connect: p.Limits.Connect, tls: config, resolve: systemResolve, dial: systemDial}
+	if opts != nil && opts.Resolve != nil {
+		d.resolve = opts.Resolve
+	}
+	if opts != nil && opts.Dial != nil {
+		d.dial = opts.Dial
+	}
+	e := &Endpoint{profile: p, base: b, origin: b.origin(), reads: transport(d, p.Limits), changes: transport(d, p.Limits)}
+	e.changes.DisableKeepAlives = true
+	return e, nil
+}
 
-// Open starts a session that ends with ctx or with Close. h may be nil.
-func (e *Endpoint) Open(ctx context.Context, h *Hooks) *Session { return &Session{} }
+// transport returns net/http's transport without what it takes from its
+// surroundings: no proxy, no HTTP/2, no decompression.
+func transport(d *dialer, l Limits) *http.Transport {
+	t := &http.Transport{
+		DialContext:            d.plain,
+		DialTLSContext:         d.secure,
+		DisableCompression:     true,
+		MaxIdleConnsPerHost:    16,
+		IdleConnTimeout:        90 * time.Second,
+		ResponseHeaderTimeout:  l.Headers,
+		MaxResponseHeaderBytes: l.HeaderBytes,
+		Protocols:              new(http.Protocols),
+	}
+	t.Protocols.SetHTTP1(true)
+	return t
+}
 
 // Origin is scheme://host:port, with the port also when it is the scheme's own.
 func (e *Endpoint) Origin() string { return e.origin }
 
 // BaseURL is what request URLs are built on: the profile's, without a trailing
 // slash.
-func (e *Endpoint) BaseURL() string { return e.base }
+func (e *Endpoint) BaseURL() string {
+	if e.origin == "" {
+		return ""
+	}
+	return e.base.url()
+}
 
 // Profile returns a copy of the profile, with every limit filled in.
-func (e *Endpoint) Profile() Profile { return e.profile }
+func (e *Endpoint) Profile() Profile { return e.profile.clone() }
 
 // CloseIdleConnections closes kept-alive connections, as when the endpoint is
 // replaced by one of a changed profile.
-func (e *Endpoint) CloseIdleConnections() {}
+func (e *Endpoint) CloseIdleConnections() {
+	if e.reads != nil {
+		e.reads.CloseIdleConnections()
+		e.changes.CloseIdleConnections()
+	}
+}
+
+func (p Profile) clone() Profile {
+	p.Private, p.CA = slices.Clone(p.Private), slices.Clone(p.CA)
+	return p
+}
+
+// check fills in the limits and says what is wrong.
+func (p *Profile) check() (base, error) {
+	if err := checkName(p.Name); err != nil {
+		return base{}, err
+	}
+	b, err := parseBase(p.BaseURL, p.Plaintext)
+	if err != nil {
+		return base{}, err
+	}
+	for i, r := range p.Private {
+		if err := checkPrivate(r); err != nil {
+			return base{}, fmt.Errorf("private range %d: %w", i, err)
+		}
+	}
+	if a, err := netip.ParseAddr(b.name); err == nil {
+		if _, err := checkAddress(a, p.Private); err != nil {
+			return base{}, fmt.Errorf("base URL: %w, which is not in the private ranges", err)
+		}
+	}
+	if p.Redirects < 0 || p.Redirects > 10 {
+		return base{}, errors.New("redirects must be from 0 to 10")
+	}
+	return b, p.Limits.fill()
+}
+
+func checkName(name string) error {
+	if name == "" || len(name) > 64 {
+		return errors.New("the name must have 1 to 64 characters")
+	}
+	for _, c := range []byte(name) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '-', c == '_':
+		default:
+			return errors.New("the name must be of ASCII letters, digits, dots, dashes and underscores")
+		}
+	}
+	return nil
+}
+
+// fill sets the limits that are zero.
+func (l *Limits) fill() error {
+	if l.Connect < 0 || l.Headers < 0 || l.Total < 0 || l.RequestBytes < 0 || l.ResponseBytes < 0 || l.HeaderBytes < 0 || l.Ratio < 0 {
+		return errors.New("limits must not be negative; 0 is the default")
+	}
+	if l.RequestBytes > maxBytes || l.ResponseBytes > maxBytes || l.HeaderBytes > maxBytes || l.Ratio > maxRatio {
+		return errors.New("limits must be at most 1 GiB, and the ratio at most 1100")
+	}
+	l.Connect = cmp.Or(l.Connect, 5*time.Second)
+	l.Headers = cmp.Or(l.Headers, 15*time.Second)
+	l.Total = cmp.Or(l.Total, 30*time.Second)
+	l.RequestBytes = cmp.Or(l.RequestBytes, 1<<20)
+	l.ResponseBytes = cmp.Or(l.ResponseBytes, 8<<20)
+	l.HeaderBytes = cmp.Or(l.HeaderBytes, 64<<10)
+	l.Ratio = cmp.Or(l.Ratio, 100)
+	return nil
+}
+
+const (
+	maxBytes = 1 << 30 // bodies are held in memory
+	maxRatio = 1100    // deflate cannot exceed 1032
+)

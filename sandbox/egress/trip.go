@@ -1,0 +1,397 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// lifeKey leads the dialer to the life of the request that wants a connection.
+type lifeKey struct{}
+
+// trip is one request on its way through a session. It belongs to one
+// goroutine; what net/http's goroutines touch is atomic.
+type trip struct {
+	s     *Session
+	req   *http.Request // a copy of the handler's, who cannot change what was checked
+	start time.Time
+
+	life context.Context // without values: ends with session, request and limit
+	hook context.Context // life, with the values of the session's context
+	stop func()
+
+	r      *Request // what hooks see
+	query  string
+	header http.Header // of the wire, with the credential once authorized
+
+	x       Exchange
+	secrets *secrets
+	gotConn atomic.Bool
+	sent    atomic.Int64
+	length  int64 // what the answer announced
+}
+
+func (s *Session) newTrip(req *http.Request) *trip {
+	t := &trip{s: s, req: req.WithContext(req.Context()), start: time.Now(), r: &Request{Header: http.Header{}}}
+	if req.URL != nil {
+		u := *req.URL
+		t.req.URL = &u
+	}
+	t.x = Exchange{Profile: s.e.profile.Name, Phase: PhaseNotSent}
+	timed, cancelTimed := context.WithTimeout(context.Background(), s.e.profile.Limits.Total)
+	life, cancel := context.WithCancelCause(timed)
+	fromSession := context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })
+	fromRequest := context.AfterFunc(req.Context(), func() { cancel(req.Context().Err()) })
+	t.life = life
+	t.hook = hookContext{life, s.ctx}
+	t.stop = func() {
+		fromSession()
+		fromRequest()
+		cancel(nil)
+		cancelTimed()
+	}
+	return t
+}
+
+// hookContext lives as long as the trip and has the values of the session's
+// context.
+type hookContext struct {
+	context.Context
+	values context.Context
+}
+
+// Value returns the session's value.
+func (c hookContext) Value(key any) any { return c.values.Value(key) }
+
+// AfterFunc spares package context a goroutine for each derived context.
+func (c hookContext) AfterFunc(f func()) func() bool { return context.AfterFunc(c.Context, f) }
+
+// run is the order of the house.
+func (t *trip) run() (*Response, *Error) {
+	for _, step := range []func() *Error{t.alive, t.locate, t.readBody, t.allow, t.authorize, t.commit} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return t.send()
+}
+
+// fail ends the trip before anything was sent.
+func (t *trip) fail(r Reason, cause error) *Error {
+	t.x.Reason = r
+	return &Error{Phase: t.x.Phase, Reason: r, Profile: t.x.Profile, cause: t.safe(cause)}
+}
+
+// safe is err, or its text without the secrets if it holds one.
+func (t *trip) safe(err error) error {
+	if err == nil {
+		return nil
+	}
+	if clean := t.secrets.text(err.Error()); clean != err.Error() {
+		return errors.New(clean)
+	}
+	return err
+}
+
+// alive refuses what comes after the end.
+func (t *trip) alive() *Error {
+	if checkMethod(t.method()) == nil {
+		t.r.Method, t.x.Method = t.method(), t.method()
+	}
+	if err := t.s.over(); err != nil {
+		return t.fail(ReasonOver, err)
+	}
+	return t.lasting()
+}
+
+// lasting fails when the time of the request is up.
+func (t *trip) lasting() *Error {
+	if err := t.req.Context().Err(); err != nil { // before AfterFunc noticed
+		return t.fail(reasonOf(err), err)
+	}
+	if t.life.Err() != nil {
+		return t.fail(endReason(t.life), context.Cause(t.life))
+	}
+	return nil
+}
+
+func (t *trip) method() string {
+	if t.req.Method == "" {
+		return http.MethodGet
+	}
+	return t.req.Method
+}
+
+// locate checks method, destination and headers.
+func (t *trip) locate() *Error {
+	if err := checkMethod(t.method()); err != nil {
+		return t.fail(ReasonDestination, err)
+	}
+	path, query, err := t.s.e.base.locate(t.req)
+	if err == nil {
+		err = t.s.e.checkHops(t.req)
+	}
+	if err != nil {
+		return t.fail(ReasonDestination, err)
+	}
+	if len(t.req.Trailer) > 0 || len(t.req.TransferEncoding) > 0 {
+		return t.fail(ReasonDestination, errors.New("a trailer or a transfer encoding"))
+	}
+	header, err := ownHeaders(t.req.Header)
+	if err != nil {
+		return t.fail(ReasonDestination, err)
+	}
+	t.r.Path, t.r.Query, t.r.Header, t.x.Path = path, query, header, path
+	return nil
+}
+
+// readBody takes the body into memory, so that hooks may read it and nobody can
+// change it after they did.
+func (t *trip) readBody() *Error {
+	body, err := t.drain()
+	switch {
+	case errors.Is(err, errTooLarge):
+		return t.fail(ReasonTooLarge, errors.New("the request's body is over the limit"))
+	case err != nil && t.life.Err() != nil:
+		return t.fail(endReason(t.life), context.Cause(t.life))
+	case err != nil:
+		return t.fail(ReasonBroken, err)
+	case t.req.ContentLength > 0 && t.req.ContentLength != int64(len(body)):
+		return t.fail(ReasonDestination, errors.New("the request's body is not as long as its ContentLength"))
+	}
+	if err := takeLength(t.r.Header, len(body)); err != nil {
+		return t.fail(ReasonDestination, err)
+	}
+	t.r.Body = body
+	return nil
+}
+
+func (t *trip) drain() ([]byte, error) {
+	b := t.req.Body
+	if b == nil || b == http.NoBody {
+		return nil, nil
+	}
+	stop := context.AfterFunc(t.life, func() { _ = b.Close() }) // frees a read of a pipe
+	defer stop()
+	body, err := readAll(b, t.req.ContentLength, t.s.e.profile.Limits.RequestBytes)
+	if len(body) == 0 {
+		body = nil
+	}
+	return body, err
+}
+
+// allow asks the hook, and builds the headers of the wire from what it leaves.
+func (t *trip) allow() *Error {
+	t.x.Effect = Changes
+	if m := t.r.Method; m == http.MethodGet || m == http.MethodHead {
+		t.x.Effect = Reads
+	}
+	if allow := t.s.hooks.Allow; allow != nil {
+		effect, err := allow(t.hook, t.r)
+		if err != nil {
+			return t.refused(err)
+		}
+		t.x.Effect = Changes
+		if effect == Reads {
+			t.x.Effect = Reads
+		}
+	}
+	header, err := ownHeaders(t.r.Header)
+	if err != nil {
+		return t.fail(ReasonDestination, err)
+	}
+	if len(header["Accept-Encoding"]) == 0 && len(header["Range"]) == 0 && t.r.Method != http.MethodHead {
+		header["Accept-Encoding"] = []string{"gzip"}
+	}
+	t.header, t.query = header, t.req.URL.RawQuery
+	return nil
+}
+
+// refused is a hook's no.
+func (t *trip) refused(err error) *Error {
+	reason := ReasonRefused
+	if e, ok := errors.AsType[*Error](err); ok && e != nil && e.Reason.refuses() {
+		reason = e.Reason
+	}
+	if t.life.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		reason = endReason(t.life)
+	}
+	return t.fail(reason, err)
+}
+
+// authorize lets the hook put the credential on a copy, and takes over headers
+// and query alone.
+func (t *trip) authorize() *Error {
+	if authorize := t.s.hooks.Authorize; authorize != nil {
+		private := t.wire(t.hook)
+		if err := authorize(t.hook, t.s.e.origin, private); err != nil {
+			return t.refused(err)
+		}
+		t.secrets = t.s.remember(added(t.header, private.Header, t.query, private.URL.RawQuery))
+		if err := t.takeOver(private); err != nil {
+			return t.fail(ReasonRefused, err)
+		}
+	}
+	if t.secrets == nil {
+		t.secrets = t.s.known()
+	}
+	target := t.s.e.base.prefix + t.r.Path + "?" + t.query
+	if headerSize(target, t.header) > t.s.e.profile.Limits.HeaderBytes {
+		return t.fail(ReasonTooLarge, errors.New("the request's headers are over the limit"))
+	}
+	return nil
+}
+
+// takeOver refuses a copy of which more than headers and query changed.
+func (t *trip) takeOver(private *http.Request) error {
+	b, u := t.s.e.base, private.URL
+	if u == nil || private.Method != t.r.Method || private.Host != b.host || u.Scheme != b.scheme || u.Host != b.host ||
+		u.Path != t.req.URL.Path || u.RawPath != t.req.URL.RawPath || u.Opaque != "" || u.User != nil || u.Fragment != "" {
+		return errors.New("the credential changed more than headers and query")
+	}
+	if err := checkQuery(u.RawQuery); err != nil {
+		return err
+	}
+	header := make(http.Header, len(private.Header))
+	for key, values := range private.Header {
+		name := http.CanonicalHeaderKey(key)
+		if foreign(name) && !ofCredentials[name] {
+			return errors.New("the credential sets the header " + name)
+		}
+		if err := checkHeader(name, values); err != nil {
+			return err
+		}
+		header[name] = append(header[name], values...)
+	}
+	t.header, t.query = header, u.RawQuery
+	return checkEncodings(header["Accept-Encoding"])
+}
+
+// commit records a change, if there is still time to send it.
+func (t *trip) commit() *Error {
+	if err := t.lasting(); err != nil {
+		return err
+	}
+	if commit := t.s.hooks.Commit; commit != nil && t.x.Effect == Changes {
+		if err := commit(t.hook, t.r); err != nil {
+			return t.refused(err)
+		}
+	}
+	return nil
+}
+
+// wire builds the request from what was checked, and from nothing else: no
+// context values, no GetBody, no header map of the handler's.
+func (t *trip) wire(ctx context.Context) *http.Request {
+	b := t.s.e.base
+	out := &http.Request{
+		Method: t.r.Method,
+		URL: &url.URL{Scheme: b.scheme, Host: b.host,
+			Path: t.req.URL.Path, RawPath: t.req.URL.RawPath, RawQuery: t.query},
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Host:   b.host,
+		Header: t.header.Clone(),
+	}
+	if len(t.r.Body) > 0 {
+		out.Body = io.NopCloser(&tally{bytes.NewReader(t.r.Body), &t.sent})
+		out.ContentLength = int64(len(t.r.Body))
+	}
+	return out.WithContext(ctx)
+}
+
+// tally counts what is read from another goroutine.
+type tally struct {
+	r io.Reader
+	n *atomic.Int64
+}
+
+func (c *tally) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// send sends the request and reads the answer.
+func (t *trip) send() (*Response, *Error) {
+	t.sent.Store(0) // Authorize may have read its copy
+	ctx := context.WithValue(t.life, lifeKey{}, t.life)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { t.gotConn.Store(true) },
+	})
+	transport := t.s.e.changes
+	if t.x.Effect == Reads {
+		transport = t.s.e.reads
+	}
+	resp, err := transport.RoundTrip(t.wire(ctx))
+	if err != nil {
+		if t.gotConn.Load() {
+			t.x.Phase = PhaseUnanswered
+		}
+		return nil, t.fail(sendReason(t.life, err), err)
+	}
+	defer resp.Body.Close()
+	t.x.Phase, t.x.Status = PhaseAnswered, resp.StatusCode
+	return t.receive(resp)
+}
+
+func (t *trip) receive(resp *http.Response) (*Response, *Error) {
+	t.length = resp.ContentLength
+	body, received, err := readAnswer(resp, t.s.e.profile.Limits)
+	t.x.Received = received
+	t.secrets = t.s.known() // a request beside this one may have added some
+	answer := &Response{Status: resp.StatusCode, Header: t.secrets.header(resp.Header)}
+	if err != nil {
+		return answer, t.fail(answerReason(t.life, err), err)
+	}
+	answer.Body = t.secrets.scrub(body)
+	return answer, nil
+}
+
+// observe tells about the trip, whatever came of it.
+func (t *trip) observe(answer *Response) {
+	if t.x.Phase != PhaseNotSent {
+		t.x.Sent = t.sent.Load()
+	}
+	t.x.Duration = since(t.start)
+	if observe := t.s.hooks.Observe; observe != nil {
+		observe(t.hook, t.r, answer, t.x)
+	}
+}
+
+// endReason says how a context ended.
+func endReason(ctx context.Context) Reason { return reasonOf(context.Cause(ctx)) }
+
+func reasonOf(err error) Reason {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return ReasonTimeout
+	}
+	return ReasonCancelled
+}
+
+// sendReason says why there is no answer.
+func sendReason(life context.Context, err error) Reason {
+	f, dialled := errors.AsType[*failure](err)
+	switch {
+	case dialled && f.reason == ReasonAddress:
+		return ReasonAddress
+	case life.Err() != nil:
+		return endReason(life)
+	case dialled:
+		return f.reason
+	}
+	if n, ok := errors.AsType[net.Error](err); ok && n.Timeout() {
+		return ReasonTimeout
+	}
+	if strings.Contains(err.Error(), "response headers exceeded") { // net/http has no type for it
+		return ReasonTooLarge
+	}
+	return ReasonBroken
+}
