@@ -78,3 +78,11 @@ func Pods(service string) []string {
 	}
 	return nil
 }
+
+// API keys of the ticket system's two users: the connector, who may create and
+// see issues of the project "inc", and one who may see nothing. They are keys of
+// test servers that live as long as a test.
+const (
+	TicketKey        = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	TicketKeyNoRight = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+)
