@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -87,13 +86,11 @@ func New(p Profile, opts *Options) (*Endpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("egress: profile %q: %w", p.Name, err)
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: b.name, NextProtos: []string{"http/1.1"}}
-	if len(p.CA) > 0 {
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(p.CA) {
-			return nil, fmt.Errorf("egress: profile %q: CA holds no certificate in PEM", p.Name)
-		}
+	roots, err := p.roots()
+	if err != nil {
+		return nil, fmt.Errorf("egress: profile %q: %w", p.Name, err)
 	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: b.name, RootCAs: roots, NextProtos: []string{"http/1.1"}}
 	d := &dialer{base: b, private: p.Private, connect: p.Limits.Connect, tls: config, resolve: systemResolve, dial: systemDial}
 	if opts != nil && opts.Resolve != nil {
 		d.resolve = opts.Resolve
