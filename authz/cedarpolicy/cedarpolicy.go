@@ -128,7 +128,7 @@ func (p *Policy) DecideBatch(ctx context.Context, reqs []*authz.Request) ([]auth
 	if set == nil {
 		return nil, errEmpty
 	}
-	s := session{opts: &p.opts, set: set}
+	s := session{opts: &p.opts, set: set, groups: map[authz.Principal][]string{}, candidates: map[listed][]authz.Object{}}
 	decisions := make([]authz.Decision, len(reqs))
 	for i, req := range reqs {
 		var err error

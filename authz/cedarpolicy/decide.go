@@ -13,12 +13,12 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
-// session makes the decisions of one call of Decide or DecideBatch. It asks
-// each hook once for the same thing.
+// session makes the decisions of one call of Decide or DecideBatch. In a batch
+// it asks each hook once for the same thing.
 type session struct {
 	opts       *Options
 	set        *ruleset
-	groups     map[authz.Principal][]string
+	groups     map[authz.Principal][]string // nil outside a batch
 	candidates map[listed][]authz.Object
 	found      []*rule // reused by each question
 }
@@ -34,7 +34,7 @@ func (s *session) decide(ctx context.Context, req *authz.Request) (authz.Decisio
 	if err != nil {
 		return authz.Decision{}, err
 	}
-	a, err := newAsker(req, groups, s.set.actions[req.Action.Capability])
+	a, err := newAsker(s.set, req, groups)
 	if err != nil {
 		return authz.Decision{}, err
 	}
@@ -64,10 +64,9 @@ func (s *session) groupsOf(ctx context.Context, p authz.Principal) ([]string, er
 	if err != nil {
 		return nil, fmt.Errorf("cedarpolicy: groups of %s: %w", p, err)
 	}
-	if s.groups == nil {
-		s.groups = map[authz.Principal][]string{}
+	if s.groups != nil {
+		s.groups[p] = groups
 	}
-	s.groups[p] = groups
 	return groups, nil
 }
 
@@ -214,10 +213,9 @@ func (s *session) list(ctx context.Context, req *authz.Request, typ string) (obj
 			return nil, false, fmt.Errorf("cedarpolicy: candidates of type %q hold an object of type %q", typ, o.Type)
 		}
 	}
-	if s.candidates == nil {
-		s.candidates = map[listed][]authz.Object{}
+	if s.candidates != nil {
+		s.candidates[key] = objects
 	}
-	s.candidates[key] = objects
 	return objects, true, nil
 }
 
@@ -252,11 +250,12 @@ func (s *session) about(a *asker, o *authz.Object) (answer, error) {
 // evaluate lets Cedar decide by the given rules.
 func (q *question) evaluate(rules []*rule) (cedar.Decision, cedar.Diagnostic) {
 	req := cedar.Request{Principal: q.users[0], Action: q.actions[0], Resource: q.resources[0]}
+	uses, whole := false, false
 	for _, r := range rules {
-		if r.usesContext {
-			req.Context = q.contextFacts()
-			break
-		}
+		uses, whole = uses || r.usesContext, whole || r.wholeContext
+	}
+	if uses {
+		req.Context = q.contextFacts(whole)
 	}
 	return cedar.Authorize(selection(rules), q, req)
 }
@@ -319,18 +318,19 @@ func permission(permits []*rule) answer {
 			continue
 		}
 		if n.reason == "" {
-			n.reason = r.reason()
+			n.reason = r.reason
 		}
-		always = always || r.window.IsZero()
-		n.windows = append(n.windows, r.window)
+		if r.window.IsZero() {
+			always = true
+		} else {
+			n.windows = append(n.windows, r.window)
+		}
 	}
 	if always {
 		n.windows = nil
 	}
 	return n
 }
-
-func (r *rule) reason() string { return "permitted by " + string(r.id) }
 
 // failures names the policies that could not be evaluated.
 func failures(errs []cedar.DiagnosticError) string {

@@ -15,21 +15,22 @@ import (
 // asker is what all questions of one request have in common.
 type asker struct {
 	req       *authz.Request
+	names     map[string]bool   // the attributes that policies mention: others are left out
 	users     []cedar.EntityUID // the principal and its ancestors
 	actions   []cedar.EntityUID // the action and its ancestors
 	tenant    cedar.EntityUID
 	connector cedar.EntityUID
 	prefix    string // of the ids of the connection's objects
 
-	context *cedar.Record // made when a rule needs it
-	user    *cedar.Entity // likewise
+	user *cedar.Entity // made when a rule needs it
 }
 
-func newAsker(req *authz.Request, groups []string, actionParents []cedar.EntityUID) (*asker, error) {
+func newAsker(set *ruleset, req *authz.Request, groups []string) (*asker, error) {
 	key := req.Principal.Key()
 	connector := ConnectorID(key.Tenant, req.Action.Connector)
 	a := &asker{
 		req:       req,
+		names:     set.names,
 		tenant:    uid(typeTenant, key.Tenant),
 		connector: uid(typeConnector, connector),
 		prefix:    connector + "/",
@@ -38,7 +39,8 @@ func newAsker(req *authz.Request, groups []string, actionParents []cedar.EntityU
 	for _, g := range groups {
 		a.users = append(a.users, uid(typeGroup, GroupID(key.Tenant, g)))
 	}
-	a.actions = append(append(make([]cedar.EntityUID, 0, 1+len(actionParents)), uid(typeAction, req.Action.Capability)), actionParents...)
+	parents := set.actions[req.Action.Capability]
+	a.actions = append(append(make([]cedar.EntityUID, 0, 1+len(parents)), uid(typeAction, req.Action.Capability)), parents...)
 	for k := range req.Context {
 		if slices.Contains(contextNames, k) {
 			return nil, fmt.Errorf("cedarpolicy: the request's context has its own %q", k)
@@ -106,48 +108,61 @@ func (q *question) Get(u cedar.EntityUID) (cedar.Entity, bool) {
 }
 
 func (a *asker) userFacts() cedar.Record {
-	id := a.req.Principal.Identity()
-	facts := cedar.RecordMap{
-		"tenant":    cedar.String(id.Tenant),
-		"issuer":    cedar.String(id.Issuer),
-		"subject":   cedar.String(id.Subject),
-		"client":    cedar.String(id.Client),
-		"authority": cedar.String(a.req.Principal.Authority()),
-		"scopes":    stringSet(a.req.Principal.Scopes()),
+	p := a.req.Principal
+	var id authz.Identity
+	if a.names == nil || a.names["delegation"] || a.names["client"] {
+		id = p.Identity()
 	}
-	if d := id.Delegation; d != nil {
-		facts["delegation"] = cedar.NewRecord(cedar.RecordMap{
+	key, facts := p.Key(), record{a.names, cedar.RecordMap{}}
+	facts.text("tenant", key.Tenant)
+	facts.text("issuer", key.Issuer)
+	facts.text("subject", key.Subject)
+	facts.text("client", id.Client)
+	facts.text("authority", p.Authority())
+	if facts.wants("scopes") {
+		facts.m["scopes"] = stringSet(p.Scopes())
+	}
+	if d := id.Delegation; d != nil && facts.wants("delegation") {
+		facts.m["delegation"] = cedar.NewRecord(cedar.RecordMap{
 			"actor": cedar.String(d.Actor), "run": cedar.String(d.Run), "scopes": stringSet(d.Scopes),
 		})
 	}
-	return cedar.NewRecord(facts)
+	return cedar.NewRecord(facts.m)
 }
 
 func (q *question) resourceFacts() cedar.Record {
-	tenant, name := cedar.String(q.req.Principal.Key().Tenant), cedar.String(q.req.Action.Connector)
+	facts := record{q.names, cedar.RecordMap{}}
+	facts.text("tenant", q.req.Principal.Key().Tenant)
 	if q.object == nil {
-		return cedar.NewRecord(cedar.RecordMap{"tenant": tenant, "name": name, "version": cedar.String(q.req.Action.Version)})
+		facts.text("name", q.req.Action.Connector)
+		facts.text("version", q.req.Action.Version)
+		return cedar.NewRecord(facts.m)
 	}
-	facts := values(q.object.Attributes, len(objectNames))
-	facts["id"], facts["tenant"], facts["connector"] = cedar.String(q.object.ID), tenant, name
-	return cedar.NewRecord(facts)
+	facts.text("id", q.object.ID)
+	facts.text("connector", q.req.Action.Connector)
+	facts.add(q.object.Attributes)
+	return cedar.NewRecord(facts.m)
 }
 
-func (a *asker) contextFacts() cedar.Record {
-	if a.context == nil {
-		facts := values(a.req.Context, len(contextNames))
-		facts["purpose"] = purpose(a.req.Purpose)
-		facts["side_effect"], facts["sensitivity"] = class(a.req.Action.Class)
-		facts["account"] = cedar.String(a.req.Account)
-		made := cedar.NewRecord(facts)
-		a.context = &made
+// contextFacts returns the context, with all its attributes if a rule compares
+// it as a whole.
+func (a *asker) contextFacts(whole bool) cedar.Record {
+	facts := record{a.names, cedar.RecordMap{}}
+	if whole {
+		facts.names = nil
 	}
-	return *a.context
+	sideEffect, sensitivity := class(a.req.Action.Class)
+	facts.text("purpose", purpose(a.req.Purpose))
+	facts.text("side_effect", sideEffect)
+	facts.text("sensitivity", sensitivity)
+	facts.text("account", a.req.Account)
+	facts.add(a.req.Context)
+	return cedar.NewRecord(facts.m)
 }
 
 // purpose returns the word for p. One that this package does not know is
 // "execute", the strictest.
-func purpose(p authz.Purpose) cedar.String {
+func purpose(p authz.Purpose) string {
 	switch p {
 	case authz.Discover:
 		return "discover"
@@ -161,14 +176,14 @@ func purpose(p authz.Purpose) cedar.String {
 
 // class returns the words for both axes, the highest for what nobody
 // classified.
-func class(c risk.Class) (sideEffect, sensitivity cedar.String) {
+func class(c risk.Class) (sideEffect, sensitivity string) {
 	if !c.SideEffect.Known() {
 		c.SideEffect = risk.IrreversibleWrite
 	}
 	if !c.Sensitivity.Known() {
 		c.Sensitivity = risk.Secret
 	}
-	return cedar.String(c.SideEffect.String()), cedar.String(c.Sensitivity.String())
+	return c.SideEffect.String(), c.Sensitivity.String()
 }
 
 var errFact = errors.New("facts are bool, int64, string, time.Time or []string")
@@ -184,24 +199,40 @@ func checkFacts(facts map[string]any) error {
 	return nil
 }
 
-// values turns facts that were checked into Cedar's, with room for more.
-func values(facts map[string]any, more int) cedar.RecordMap {
-	m := make(cedar.RecordMap, len(facts)+more)
+// record collects attributes, of which it keeps those that names holds; all if
+// names is nil.
+type record struct {
+	names map[string]bool
+	m     cedar.RecordMap
+}
+
+func (r record) wants(name string) bool { return r.names == nil || r.names[name] }
+
+func (r record) text(name, value string) {
+	if r.wants(name) {
+		r.m[cedar.String(name)] = cedar.String(value)
+	}
+}
+
+// add adds facts that were checked.
+func (r record) add(facts map[string]any) {
 	for k, v := range facts {
+		if !r.wants(k) {
+			continue
+		}
 		switch v := v.(type) {
 		case bool:
-			m[cedar.String(k)] = cedar.Boolean(v)
+			r.m[cedar.String(k)] = cedar.Boolean(v)
 		case int64:
-			m[cedar.String(k)] = cedar.Long(v)
+			r.m[cedar.String(k)] = cedar.Long(v)
 		case string:
-			m[cedar.String(k)] = cedar.String(v)
+			r.m[cedar.String(k)] = cedar.String(v)
 		case time.Time:
-			m[cedar.String(k)] = cedar.NewDatetime(v)
+			r.m[cedar.String(k)] = cedar.NewDatetime(v)
 		case []string:
-			m[cedar.String(k)] = stringSet(v)
+			r.m[cedar.String(k)] = stringSet(v)
 		}
 	}
-	return m
 }
 
 func stringSet(list []string) cedar.Set {

@@ -18,6 +18,7 @@ import (
 // rule is one policy statement with what its annotations and its text say.
 type rule struct {
 	id       cedar.PolicyID // "file:line:column", for reasons
+	reason   string         // for decisions that a permit made
 	policy   *cedar.Policy
 	ast      *ast.Policy
 	approval bool
@@ -25,6 +26,7 @@ type rule struct {
 	window   toolresult.Interval // zero: any time
 
 	usesContext  bool // the conditions mention context
+	wholeContext bool // and do more with it than look at its attributes
 	usesResource bool // the conditions mention resource
 	several      bool // filed under more than one action
 }
@@ -34,13 +36,14 @@ type ruleset struct {
 	rules    []*rule
 	byID     map[cedar.PolicyID]*rule
 	index    index
+	names    map[string]bool              // of all attributes that conditions mention
 	actions  map[string][]cedar.EntityUID // parents of actions
 	revision string
 	warnings []Warning
 }
 
 func newRuleset(texts map[string][]byte, opts *Options) (*ruleset, error) {
-	s := &ruleset{byID: map[cedar.PolicyID]*rule{}, actions: map[string][]cedar.EntityUID{}}
+	s := &ruleset{byID: map[cedar.PolicyID]*rule{}, names: map[string]bool{}, actions: map[string][]cedar.EntityUID{}}
 	for _, group := range slices.Sorted(maps.Keys(opts.ActionGroups)) {
 		for _, capability := range opts.ActionGroups[group] {
 			s.actions[capability] = append(s.actions[capability], uid(typeAction, group))
@@ -56,6 +59,7 @@ func newRuleset(texts map[string][]byte, opts *Options) (*ruleset, error) {
 			if err != nil {
 				return nil, err
 			}
+			r.read(s.names)
 			s.rules, s.byID[r.id] = append(s.rules, r), r
 		}
 	}
@@ -118,21 +122,43 @@ func newRule(p *cedar.Policy, known []string) (*rule, error) {
 		policy: p,
 		ast:    (*ast.Policy)(p.AST()),
 	}
+	r.reason = "permitted by " + string(r.id)
 	for _, a := range r.ast.Annotations {
 		if err := r.annotate(string(a.Key), string(a.Value), known); err != nil {
 			return nil, fmt.Errorf("cedarpolicy: %s: @%s: %w", r.id, a.Key, err)
 		}
 	}
+	return r, nil
+}
+
+// read notes what the conditions look at. Cedar names attributes in the text
+// only, never by a value, so that an attribute that is in no text need not be
+// there.
+func (r *rule) read(names map[string]bool) {
+	contexts, looked := 0, 0
+	attribute := func(n ast.StrOpNode) {
+		names[string(n.Value)] = true
+		if v, ok := n.Arg.(ast.NodeTypeVariable); ok && v.Name == "context" {
+			looked++
+		}
+	}
 	for _, c := range r.ast.Conditions {
 		ast.Inspect(ast.NewNode(c.Body), func(n ast.IsNode) bool {
-			if v, ok := n.(ast.NodeTypeVariable); ok {
-				r.usesContext = r.usesContext || v.Name == "context"
-				r.usesResource = r.usesResource || v.Name == "resource"
+			switch n := n.(type) {
+			case ast.NodeTypeAccess:
+				attribute(n.StrOpNode)
+			case ast.NodeTypeHas:
+				attribute(n.StrOpNode)
+			case ast.NodeTypeVariable:
+				if n.Name == "context" {
+					contexts++
+				}
+				r.usesResource = r.usesResource || n.Name == "resource"
 			}
 			return true
 		})
 	}
-	return r, nil
+	r.usesContext, r.wholeContext = contexts > 0, contexts > looked
 }
 
 // plain are the annotations that change nothing.
