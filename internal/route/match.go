@@ -156,6 +156,9 @@ func (r *reader) prove() (rows [][][]string, lookback time.Duration, err error) 
 				return nil, 0, fmt.Errorf("%w: %s: %w", ErrQuery, q.text, err)
 			}
 			found, lookback = append(found, p.Selectors...), max(lookback, p.Lookback)
+			if len(found) > MaxObjects {
+				return nil, 0, fmt.Errorf("%w: %s: %w", ErrQuery, q.text, errMany)
+			}
 		}
 		rows = append(rows, found)
 	}
@@ -200,11 +203,19 @@ func (r *reader) touch(t *touch, proofs [][][]string, objects []Object) ([]Objec
 		if o := (Object{t.typ, id}); !slices.Contains(objects, o) {
 			objects = append(objects, o)
 		}
+		if len(objects) > MaxObjects {
+			return nil, fmt.Errorf("%w: %s: %w", ErrObject, t.text, errMany)
+		}
 	}
 	return objects, nil
 }
 
+// MaxObjects is how many objects one request may touch, and how many selectors
+// the queries of one parameter may have.
+const MaxObjects = 1000
+
 var (
+	errMany      = errors.New("names more than 1000")
 	errMissing   = errors.New("is not there, or not exactly once")
 	errPlain     = errors.New("is empty, or holds control characters")
 	errAmbiguous = errors.New("a value holds the text that stands between two values")
@@ -212,6 +223,8 @@ var (
 
 // id puts an id together.
 func (r *reader) id(t *touch, row []string) (id string, err error) {
+	var buf [4]string
+	values := buf[:0]
 	for _, p := range t.parts {
 		v := p.text
 		switch p.from {
@@ -229,13 +242,9 @@ func (r *reader) id(t *touch, row []string) (id string, err error) {
 		if p.until != 0 && strings.IndexByte(v, p.until) >= 0 {
 			return "", errAmbiguous
 		}
-		if id == "" {
-			id = v
-		} else {
-			id += v
-		}
+		values = append(values, v)
 	}
-	return id, nil
+	return strings.Join(values, ""), nil
 }
 
 // value returns what is at a place.

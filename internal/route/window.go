@@ -104,8 +104,10 @@ func nanoseconds(s string) (time.Time, bool) {
 func seconds(s string) (time.Time, bool) {
 	whole, frac, point := strings.Cut(s, ".")
 	if whole == "" || len(whole) > 11 || strings.Trim(whole, "0123456789") != "" {
-		var t time.Time
-		err := t.UnmarshalText([]byte(s))
+		if !strict(s) {
+			return time.Time{}, false
+		}
+		t, err := time.Parse(time.RFC3339Nano, s)
 		return t.UTC(), err == nil && t.Unix() >= 0
 	}
 	if point && (frac == "" || len(frac) > 9 || strings.Trim(frac, "0123456789") != "") {
@@ -120,4 +122,36 @@ func seconds(s string) (time.Time, bool) {
 		}
 	}
 	return time.Unix(n, ns).UTC(), err == nil
+}
+
+// strict reports whether s has the form of RFC 3339, which package time takes
+// more freely: digits where they belong, a point before a fraction of at most
+// nine digits, and Z or an offset.
+func strict(s string) bool {
+	const form = "dddd-dd-ddTdd:dd:dd"
+	if len(s) <= len(form) || !like(s[:len(form)], form) {
+		return false
+	}
+	s = s[len(form):]
+	if s[0] == '.' {
+		rest := strings.TrimLeft(s[1:], "0123456789")
+		if n := len(s) - 1 - len(rest); n == 0 || n > 9 {
+			return false
+		}
+		s = rest
+	}
+	return s == "Z" || like(s, "+dd:dd") || like(s, "-dd:dd")
+}
+
+// like reports whether s has a form, in which d stands for a digit.
+func like(s, form string) bool {
+	if len(s) != len(form) {
+		return false
+	}
+	for i := range len(s) {
+		if digit := s[i] >= '0' && s[i] <= '9'; form[i] == 'd' != digit || !digit && s[i] != form[i] {
+			return false
+		}
+	}
+	return true
 }
