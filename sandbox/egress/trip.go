@@ -235,7 +235,6 @@ func (t *trip) authorize() *Error {
 		if err := authorize(t.hook, t.s.e.origin, private); err != nil {
 			return t.refused(err)
 		}
-		t.secrets = t.s.remember(added(t.header, private.Header, t.query, private.URL.RawQuery))
 		if err := t.takeOver(private); err != nil {
 			return t.fail(ReasonRefused, err)
 		}
@@ -260,6 +259,7 @@ func (t *trip) takeOver(private *http.Request) error {
 	if err := checkQuery(u.RawQuery); err != nil {
 		return err
 	}
+	t.secrets = t.s.remember(added(t.header, private.Header, t.query, u.RawQuery))
 	header := make(http.Header, len(private.Header))
 	for key, values := range private.Header {
 		name := http.CanonicalHeaderKey(key)
