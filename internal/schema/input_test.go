@@ -293,3 +293,7 @@ func TestZeroSchemaRefuses(t *testing.T) {
 		require.ErrorContains(t, s.Check(json.RawMessage(`1`)), "CONTRACT_VIOLATION")
 	}
 }
+
+func inputOf[T any](overlay []byte) (*Schema, error) {
+	return Input(reflect.TypeFor[T](), &Options{Overlay: overlay})
+}

@@ -176,7 +176,7 @@ func TestDecode(t *testing.T) {
 
 // What this package's parser takes is what strictjson takes, but for half
 // surrogate pairs and numbers that are not exact, and it writes the same bytes.
-func FuzzParse(f *testing.F) {
+func FuzzText(f *testing.F) {
 	for _, s := range []string{`{"a":[1,2.5,"x\u2028",null,{"B":true}]}`, `"\ud83d\ude00\ud800"`, `[1e21,1e-7,-0,123456789012345678]`, "{\"k\":1,\"\u212a\":2}", `{"":{"":[]}} `, `[90071992547409930e-1,0.1e1,1E+2]`, strings.Repeat("[", 65) + strings.Repeat("]", 65), `{"\uffff":1,"\ud83d\ude00":2,"ı":1,"I":2}`} {
 		f.Add(s)
 	}

@@ -70,7 +70,7 @@ var links = map[string]bool{"uri": true, "url": true}
 // fillers are the words that leave a thing what it is.
 var fillers = map[string]bool{
 	"x": true, "my": true, "the": true, "current": true, "caller": true, "calling": true, "acting": true, "effective": true, "auth": true,
-	"provider": true, "api": true, "oauth": true, "session": true, "request": true, "drawbridge": true, "trusted": true,
+	"provider": true, "api": true, "oauth": true, "session": true, "request": true, "drawbridge": true, "trusted": true, "impersonate": true, "impersonated": true,
 }
 
 // words splits a name: "tenantId", "TENANT-ID" and "tenant_id" are alike.

@@ -17,7 +17,7 @@ const maxBytes = 1 << 20
 // text of usual size is read, checked and written with a handful of
 // allocations, where map[string]any takes several for each member. What it
 // accepts is what strictjson.Parse accepts, but for half surrogate pairs
-// (FuzzParse holds it to that).
+// (FuzzText holds it to that).
 type value struct {
 	kind kinds   // one of kindNull ... kindString
 	name string  // of a member
