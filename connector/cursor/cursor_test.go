@@ -259,8 +259,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add("k1." + strings.Repeat("A", 38))
 	f.Fuzz(func(t *testing.T, text string) {
 		if p, err := k.Open(bound, text); err == nil {
-			require.Equal(t, c, text)
-			require.Equal(t, At("page-2"), p)
+			require.Equal(t, At("page-2"), p) // nobody can make another
 		}
 	})
 }
