@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
@@ -56,6 +58,17 @@ func BenchmarkMarshal(b *testing.B) {
 		r, p := benchResult(rows)
 		b.Run("plain/"+name, func(b *testing.B) { marshal(b, p) })
 		b.Run("result/"+name, func(b *testing.B) { marshal(b, r) })
+		b.Run("append/"+name, func(b *testing.B) {
+			b.ReportAllocs()
+			var out []byte
+			for b.Loop() {
+				var err error
+				if out, err = r.AppendJSON(out[:0]); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.SetBytes(int64(len(out)))
+		})
 	}
 }
 
@@ -100,4 +113,13 @@ func BenchmarkValidate(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// What a surface pays for each result is the copy and no garbage.
+func TestAppendAllocatesNothing_R11(t *testing.T) {
+	r, _ := benchResult(3)
+	out, err := r.AppendJSON(nil)
+	require.NoError(t, err)
+	require.Zero(t, testing.AllocsPerRun(100, func() { out, err = r.AppendJSON(out[:0]) }))
+	require.NoError(t, err)
 }

@@ -40,9 +40,10 @@ func (e *encoder) next() {
 	}
 }
 
+// name is for names that need no escapes.
 func (e *encoder) name(name string) {
 	e.next()
-	e.b = append(appendString(e.b, name), ':')
+	e.b = append(append(append(e.b, '"'), name...), '"', ':')
 }
 
 func (e *encoder) str(name, value string) {
@@ -106,7 +107,8 @@ func (e *encoder) raw(name string, value json.RawMessage) {
 // rest writes the members of a newer peer.
 func (e *encoder) rest(members []member) {
 	for _, m := range members {
-		e.name(m.name)
+		e.next()
+		e.b = append(appendString(e.b, m.name), ':')
 		e.b = appendCompact(e.b, m.value)
 	}
 }
@@ -427,7 +429,7 @@ func (e *encoder) provenance(p *Provenance, depth int) {
 	e.strIf("object", p.Object)
 	e.strIf("source_version", p.Version)
 	e.strIf("source_url", p.URL)
-	e.strIf("window", p.Window.String())
+	e.window(p.Window)
 	e.timeIf("fetched_at", p.FetchedAt)
 	e.strIf("provider_request_id", p.RequestID)
 	e.str("trust", p.Trust.String())
@@ -442,4 +444,14 @@ func (e *encoder) provenance(p *Provenance, depth int) {
 	}
 	e.rest(p.unknown)
 	e.close('}')
+}
+
+func (e *encoder) window(i Interval) {
+	switch {
+	case i.text != "":
+		e.str("window", i.text)
+	case !i.IsZero():
+		e.name("window")
+		e.b = append(i.appendTo(append(e.b, '"')), '"')
+	}
 }

@@ -19,32 +19,35 @@ import (
 func schemas(t require.TestingT) map[string]func(text []byte) error {
 	doc, err := oracle.UnmarshalJSON(bytes.NewReader(toolresult.Schema()))
 	require.NoError(t, err)
-	id := doc.(map[string]any)["$id"].(string)
-	c := oracle.NewCompiler()
-	c.AssertFormat()
-	require.NoError(t, c.AddResource(id, doc))
-	first, err := c.Compile(id)
-	require.NoError(t, err)
-
 	var s google.Schema
 	require.NoError(t, json.Unmarshal(toolresult.Schema(), &s))
 	second, err := s.Resolve(nil)
 	require.NoError(t, err)
 	return map[string]func([]byte) error{
-		"santhosh-tekuri/jsonschema": func(text []byte) error {
-			v, err := oracle.UnmarshalJSON(bytes.NewReader(text))
-			if err != nil {
-				panic(err) // the caller wrote it
-			}
-			return first.Validate(v)
-		},
+		"santhosh-tekuri/jsonschema": compile(t, doc),
 		"google/jsonschema-go": func(text []byte) error {
 			var v any
 			if err := json.Unmarshal(text, &v); err != nil {
-				panic(err)
+				panic(err) // the caller wrote it
 			}
 			return second.Validate(v)
 		},
+	}
+}
+
+func compile(t require.TestingT, doc any) func(text []byte) error {
+	id := doc.(map[string]any)["$id"].(string)
+	c := oracle.NewCompiler()
+	c.AssertFormat()
+	require.NoError(t, c.AddResource(id, doc))
+	s, err := c.Compile(id)
+	require.NoError(t, err)
+	return func(text []byte) error {
+		v, err := oracle.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			panic(err)
+		}
+		return s.Validate(v)
 	}
 }
 
@@ -181,9 +184,9 @@ func nested(levels int) toolresult.Provenance {
 	return p
 }
 
-// rules has a row for each rule of Validate: a valid result, what breaks the
-// rule, where Validate points, and what the schema says of it.
-var rules = []struct {
+// A rule of Validate: a valid result, what breaks the rule, where Validate
+// points, and what the schema says of it.
+type rule struct {
 	rule   string
 	base   func() *toolresult.Result
 	broken func(*toolresult.Result)
@@ -191,7 +194,9 @@ var rules = []struct {
 	// The schema refuses what the broken result is written as, unless one of these is set.
 	edit   func(m map[string]any) // makes the broken JSON where the encoder would not write it
 	cannot string                 // why the schema cannot see it
-}{
+}
+
+var rules = []rule{
 	{rule: "call_id is not empty", base: page, broken: func(r *toolresult.Result) { r.CallID = "" }, at: "/call_id"},
 	{rule: "call_id is one line", base: page, broken: func(r *toolresult.Result) { r.CallID = "a\nb" }, at: "/call_id"},
 	{rule: "call_id is at most 512 bytes", base: page, broken: func(r *toolresult.Result) { r.CallID = strings.Repeat("a", 513) }, at: "/call_id"},
@@ -309,6 +314,25 @@ func diagnostics(m map[string]any, name string, value any) {
 	m["error"].(map[string]any)["diagnostics"] = map[string]any{name: value}
 }
 
+// write returns what the schema gets to see of a row's broken result.
+func (row *rule) write(t require.TestingT) []byte {
+	r := row.base()
+	var v any = r
+	if row.edit == nil {
+		row.broken(r)
+	} else {
+		text, err := json.Marshal(r)
+		require.NoError(t, err)
+		var m map[string]any
+		require.NoError(t, json.Unmarshal(text, &m))
+		row.edit(m)
+		v = m
+	}
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	return text
+}
+
 // Validate and the schema refuse each broken rule, and neither the unbroken result.
 func TestRules_R3_R4_R5_R7_R11_E4(t *testing.T) {
 	accepts := schemas(t)
@@ -318,6 +342,9 @@ func TestRules_R3_R4_R5_R7_R11_E4(t *testing.T) {
 			require.NoError(t, r.Validate(nil))
 			text, err := json.Marshal(r)
 			require.NoError(t, err)
+			for name, accept := range accepts {
+				require.NoError(t, accept(text), name)
+			}
 			row.broken(r)
 			err = r.Validate(nil)
 			require.ErrorIs(t, err, toolresult.ContractViolation)
@@ -327,19 +354,10 @@ func TestRules_R3_R4_R5_R7_R11_E4(t *testing.T) {
 				at = append(at, p.Pointer)
 			}
 			require.Contains(t, at, row.at)
-
-			switch {
-			case row.cannot != "":
+			if row.cannot != "" {
 				return
-			case row.edit != nil:
-				var m map[string]any
-				require.NoError(t, json.Unmarshal(text, &m))
-				row.edit(m)
-				text, err = json.Marshal(m)
-			default:
-				text, err = json.Marshal(r)
 			}
-			require.NoError(t, err)
+			text = row.write(t)
 			for name, accept := range accepts {
 				if name == "google/jsonschema-go" && strings.Contains(row.rule, "years") {
 					continue // asserts no formats
@@ -347,6 +365,28 @@ func TestRules_R3_R4_R5_R7_R11_E4(t *testing.T) {
 				require.Error(t, accept(text), "%s accepts %s", name, text)
 			}
 		})
+	}
+}
+
+// No condition of the schema is idle: without it, a broken result passes.
+func TestSchemaConditionsBite_R11(t *testing.T) {
+	parse := func() map[string]any {
+		doc, err := oracle.UnmarshalJSON(bytes.NewReader(toolresult.Schema()))
+		require.NoError(t, err)
+		return doc.(map[string]any)
+	}
+	for i, condition := range parse()["allOf"].([]any) {
+		doc := parse()
+		all := doc["allOf"].([]any)
+		doc["allOf"] = append(all[:i:i], all[i+1:]...)
+		accept := compile(t, doc)
+		idle := true
+		for _, row := range rules {
+			if row.cannot == "" && accept(row.write(t)) == nil {
+				idle = false
+			}
+		}
+		require.False(t, idle, "%v", condition.(map[string]any)["$comment"])
 	}
 }
 
