@@ -341,24 +341,37 @@ const formType = "application/x-www-form-urlencoded"
 // parameters reads those of the query and of a form. Each is declared, and
 // occurs once unless it is a list.
 func (r *reader) parameters() error {
-	kind, n := header(r.req.Header, "Content-Type")
-	switch {
-	case n > 1:
-		return ErrHeader
-	case n == 0 || kind == "application/json" || len(r.req.Body) == 0:
-	case kind == formType:
-		r.form = true
-	default:
-		media, _, err := mime.ParseMediaType(kind)
-		if err != nil {
-			return fmt.Errorf("%w: a content type that cannot be read", ErrBody)
-		}
-		r.form = media == formType
+	if err := r.contentType(); err != nil {
+		return err
 	}
 	if err := r.parse(r.req.Query); err != nil || !r.form {
 		return err
 	}
 	return r.parse(string(r.req.Body))
+}
+
+// contentType finds out whether the body is a form. A body that some servers
+// take for one, although nobody says so, is refused: one without a type, and
+// one of several parts, whose names are not looked at.
+func (r *reader) contentType() error {
+	kind, n := header(r.req.Header, "Content-Type")
+	switch {
+	case n > 1:
+		return ErrHeader
+	case len(r.req.Body) == 0 || kind == "application/json":
+		return nil
+	case n == 0:
+		return fmt.Errorf("%w: it has no content type", ErrBody)
+	}
+	media, _, err := mime.ParseMediaType(kind)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: its content type cannot be read", ErrBody)
+	case strings.HasPrefix(media, "multipart/"):
+		return fmt.Errorf("%w: it has several parts", ErrBody)
+	}
+	r.form = media == formType
+	return nil
 }
 
 // parse reads name=value pairs with ampersands between them.

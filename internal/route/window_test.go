@@ -77,6 +77,7 @@ func TestQueries_A6(t *testing.T) {
 		{"a parameter that was not declared", "GET", "/loki/api/v1/query_range", values("query", `{namespace="prod"}`, "since", "30d"), "", nil, ErrParam, ""},
 	} {
 		h := http.Header{"X-Scope-Orgid": {"prod"}}
+		h.Set("Content-Type", "application/json")
 		if row.body != "" && row.body[0] != '{' {
 			h.Set("Content-Type", form)
 		}
