@@ -163,7 +163,7 @@ func ownPage(limitText, cursor, filters string) (limit, offset int, problem stri
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
 	number, bound, _ := strings.Cut(string(text), "|")
 	offset, numberErr := strconv.Atoi(number)
-	if err != nil || numberErr != nil || offset < 0 || bound != filters {
+	if err != nil || numberErr != nil || offset < 0 || offset > 1<<20 || bound != filters {
 		return 0, 0, "cursor does not belong to this query"
 	}
 	return limit, offset, ""

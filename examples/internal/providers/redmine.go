@@ -445,7 +445,8 @@ func (c *redmineCall) page(found []redmineIssue, get func(string) string) {
 	}
 	offset = max(offset, 0)
 	total := len(found)
-	found = found[min(offset, total):min(offset+limit, total)]
+	from := min(offset, total)
+	found = found[from:min(from+limit, total)]
 	c.ok(http.StatusOK, struct {
 		Issues []redmineIssue `json:"issues"`
 		Total  int            `json:"total_count"`
