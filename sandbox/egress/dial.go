@@ -30,21 +30,21 @@ type dialer struct {
 	dial    func(context.Context, netip.AddrPort) (net.Conn, error)
 }
 
-// plain implements DialContext of http.Transport. The address that it passes is
-// the base's, and is not read.
-func (d *dialer) plain(ctx context.Context, _, _ string) (net.Conn, error) {
-	ctx, cancel := d.bound(ctx)
+// open connects within the limit, which holds for resolution, connection and
+// handshake together.
+func (d *dialer) open(ctx context.Context) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.connect)
 	defer cancel()
-	return d.open(ctx)
-}
-
-// secure implements DialTLSContext: one limit for connection and handshake.
-func (d *dialer) secure(ctx context.Context, _, _ string) (net.Conn, error) {
-	ctx, cancel := d.bound(ctx)
-	defer cancel()
-	raw, err := d.open(ctx)
+	raw, err := d.reach(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if ctx.Err() != nil { // whatever Options.Dial made of it
+		_ = raw.Close()
+		return nil, &failure{dialReason(ctx, ReasonDial), ctx.Err()}
+	}
+	if d.base.scheme != "https" {
+		return raw, nil
 	}
 	conn := tls.Client(raw, d.tls)
 	if err := conn.HandshakeContext(ctx); err != nil {
@@ -52,18 +52,6 @@ func (d *dialer) secure(ctx context.Context, _, _ string) (net.Conn, error) {
 		return nil, &failure{dialReason(ctx, ReasonTLS), err}
 	}
 	return conn, nil
-}
-
-// bound limits a dial, and ends it with the request that wants it: net/http
-// would let it go on.
-func (d *dialer) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, d.connect)
-	life, ok := ctx.Value(lifeKey{}).(context.Context)
-	if !ok {
-		return ctx, cancel
-	}
-	stop := context.AfterFunc(life, cancel)
-	return ctx, func() { stop(); cancel() }
 }
 
 // dialReason is r, unless time ran out first.
@@ -74,7 +62,7 @@ func dialReason(ctx context.Context, r Reason) Reason {
 	return r
 }
 
-func (d *dialer) open(ctx context.Context) (net.Conn, error) {
+func (d *dialer) reach(ctx context.Context) (net.Conn, error) {
 	addrs, err := d.addresses(ctx)
 	if err != nil {
 		return nil, err

@@ -40,15 +40,18 @@
 //
 // # What it guarantees about a request
 //
-// A request that may change something is sent at most once: on a fresh
-// HTTP/1.1 connection of its own, because net/http repeats a POST that bears an
-// Idempotency-Key when a used connection dies. Reads share a pool, and net/http
-// may repeat a GET on it. Every failure is an [Error] that says how far the
-// request got.
+// A request that may change something is sent at most once, on a connection of
+// its own. (net/http's own transport repeats a POST that bears an
+// Idempotency-Key when a used connection dies.) Reads share connections; one
+// that meets a used connection which had died is sent once more on a new one,
+// and that is the only repetition. Every failure is an [Error] that says how far
+// the request got.
 //
 // # What it does not do
 //
-// It does not retry, cache, parse or speak HTTP/2. It does not print URLs: a
+// It does not retry, cache, parse bodies or speak HTTP/2; it starts no goroutine
+// that outlives a request. It cannot tell a plaintext answer without a length
+// that was cut off from one that was whole. It does not print URLs: a
 // query may hold a secret. Note that [net/http.Client] wraps every error of its
 // transport in a [net/url.Error], which does print the handler's own URL; find
 // the [Error] in it with errors.As.

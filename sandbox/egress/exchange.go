@@ -16,7 +16,7 @@ type Effect uint8
 
 const (
 	Changes Effect = iota // it may; it is sent at most once
-	Reads                 // it does not; net/http may repeat it
+	Reads                 // it does not; it is sent again if a used connection turns out to be dead
 )
 
 // String returns "changes" or "reads".

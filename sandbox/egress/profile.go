@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/netip"
 	"slices"
 	"time"
@@ -61,10 +60,12 @@ type Limits struct {
 // Options replace what an endpoint takes from the operating system. Addresses
 // are checked whatever they are.
 type Options struct {
-	// Resolve returns the addresses of a host. Nil: the system's resolver.
+	// Resolve returns the addresses of a host, and gives up when ctx ends.
+	// Nil: the system's resolver.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 
-	// Dial connects to an address that was checked. Nil: TCP.
+	// Dial connects to an address that was checked, and gives up when ctx
+	// ends. A connection that is no socket is used for one request. Nil: TCP.
 	Dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 }
 
@@ -74,8 +75,8 @@ type Endpoint struct {
 	profile Profile
 	base    base
 	origin  string
-	reads   *http.Transport
-	changes *http.Transport
+	dialer  *dialer
+	idle    pool // for reads
 }
 
 // New checks the profile and returns its endpoint. It connects to nothing.
@@ -98,26 +99,7 @@ func New(p Profile, opts *Options) (*Endpoint, error) {
 	if opts != nil && opts.Dial != nil {
 		d.dial = opts.Dial
 	}
-	e := &Endpoint{profile: p, base: b, origin: b.origin(), reads: transport(d, p.Limits), changes: transport(d, p.Limits)}
-	e.changes.DisableKeepAlives = true
-	return e, nil
-}
-
-// transport returns net/http's transport without what it takes from its
-// surroundings: no proxy, no HTTP/2, no decompression.
-func transport(d *dialer, l Limits) *http.Transport {
-	t := &http.Transport{
-		DialContext:            d.plain,
-		DialTLSContext:         d.secure,
-		DisableCompression:     true,
-		MaxIdleConnsPerHost:    16,
-		IdleConnTimeout:        90 * time.Second,
-		ResponseHeaderTimeout:  l.Headers,
-		MaxResponseHeaderBytes: l.HeaderBytes,
-		Protocols:              new(http.Protocols),
-	}
-	t.Protocols.SetHTTP1(true)
-	return t
+	return &Endpoint{profile: p, base: b, origin: b.origin(), dialer: d}, nil
 }
 
 // Origin is scheme://host:port, with the port also when it is the scheme's own.
@@ -137,12 +119,7 @@ func (e *Endpoint) Profile() Profile { return e.profile.clone() }
 
 // CloseIdleConnections closes kept-alive connections, as when the endpoint is
 // replaced by one of a changed profile.
-func (e *Endpoint) CloseIdleConnections() {
-	if e.reads != nil {
-		e.reads.CloseIdleConnections()
-		e.changes.CloseIdleConnections()
-	}
-}
+func (e *Endpoint) CloseIdleConnections() { e.idle.close() }
 
 func (p Profile) clone() Profile {
 	p.Private, p.CA = slices.Clone(p.Private), slices.Clone(p.CA)

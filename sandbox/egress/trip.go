@@ -5,20 +5,14 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
 )
 
-// lifeKey leads the dialer to the life of the request that wants a connection.
-type lifeKey struct{}
-
 // trip is one request on its way through a session. It belongs to one
-// goroutine; what net/http's goroutines touch is atomic.
+// goroutine; what the one that writes a body touches is atomic.
 type trip struct {
 	s     *Session
 	req   *http.Request // a copy of the handler's, who cannot change what was checked
@@ -34,7 +28,7 @@ type trip struct {
 
 	x       Exchange
 	secrets *secrets
-	gotConn atomic.Bool
+	touched atomic.Bool // a byte of the request may have left
 	sent    atomic.Int64
 	length  int64 // what the answer announced
 }
@@ -319,30 +313,64 @@ func (c *tally) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// send sends the request and reads the answer.
+// send sends the request and reads the answer: a change on a connection of its
+// own, a read on one that was used before, if there is one.
 func (t *trip) send() (*Response, *Error) {
-	t.sent.Store(0) // Authorize may have read its copy
-	ctx := context.WithValue(t.life, lifeKey{}, t.life)
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { t.gotConn.Store(true) },
-	})
-	transport := t.s.e.changes
-	if t.x.Effect == Reads {
-		transport = t.s.e.reads
+	if t.x.Effect != Reads {
+		return t.dial(nil)
 	}
-	resp, err := transport.RoundTrip(t.wire(ctx))
+	pooled := &t.s.e.idle
+	c := pooled.get()
+	if c == nil {
+		return t.dial(pooled)
+	}
+	answer, failed, dead := t.exchange(c, pooled)
+	if !dead {
+		return answer, failed
+	}
+	// The only place where a request is sent again: a read, on a connection
+	// that had been used and ended without a word.
+	t.x.Reason = ""
+	return t.dial(pooled)
+}
+
+// dial sends the request on a new connection.
+func (t *trip) dial(pooled *pool) (*Response, *Error) {
+	raw, err := t.s.e.dialer.open(t.life)
 	if err != nil {
-		if t.gotConn.Load() {
-			t.x.Phase = PhaseUnanswered
-		}
-		return nil, t.fail(sendReason(t.life, err), err)
+		return nil, t.unanswered(err)
 	}
-	defer resp.Body.Close()
-	t.x.Phase, t.x.Status = PhaseAnswered, resp.StatusCode
-	return t.receive(resp)
+	answer, failed, _ := t.exchange(newConn(raw), pooled)
+	return answer, failed
+}
+
+// exchange sends the request on c. dead says that c was used before and gave no
+// sign of life.
+func (t *trip) exchange(c *conn, pooled *pool) (answer *Response, failed *Error, dead bool) {
+	t.sent.Store(0) // Authorize may have read its copy, or it is sent again
+	out := t.wire(t.life)
+	out.Close = pooled == nil
+	x := &exchange{c: c, out: out, limits: t.s.e.profile.Limits, touched: &t.touched}
+	resp, err := x.begin(t.life)
+	if err != nil {
+		dead = c.used && !x.heard && !x.late && t.life.Err() == nil
+		return nil, t.unanswered(err), dead
+	}
+	answer, failed = t.receive(resp)
+	x.finish(pooled, failed == nil && !resp.Close)
+	return answer, failed, false
+}
+
+// unanswered ends the trip without an answer.
+func (t *trip) unanswered(err error) *Error {
+	if t.touched.Load() {
+		t.x.Phase = PhaseUnanswered
+	}
+	return t.fail(sendReason(t.life, err), err)
 }
 
 func (t *trip) receive(resp *http.Response) (*Response, *Error) {
+	t.x.Phase, t.x.Status = PhaseAnswered, resp.StatusCode
 	t.length = resp.ContentLength
 	body, received, err := readAnswer(resp, t.s.e.profile.Limits)
 	t.x.Received = received
@@ -386,11 +414,9 @@ func sendReason(life context.Context, err error) Reason {
 		return endReason(life)
 	case dialled:
 		return f.reason
-	}
-	if n, ok := errors.AsType[net.Error](err); ok && n.Timeout() {
+	case errors.Is(err, errLate):
 		return ReasonTimeout
-	}
-	if strings.Contains(err.Error(), "response headers exceeded") { // net/http has no type for it
+	case errors.Is(err, errHeaders):
 		return ReasonTooLarge
 	}
 	return ReasonBroken
