@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -220,4 +221,12 @@ func FuzzPrepare(f *testing.F) {
 		var in search
 		require.NoError(t, Decode(got, &in), "what is valid is decoded")
 	})
+}
+
+// problemOf returns the first problem, for examples.
+func problemOf(err error) string {
+	if e, ok := errors.AsType[*toolresult.Error](err); ok && len(e.Problems) > 0 {
+		return e.Problems[0].Pointer + ": " + e.Problems[0].Text
+	}
+	return fmt.Sprint(err)
 }

@@ -13,7 +13,7 @@ import (
 // Business is the annotation with which an author says why a model may fill in
 // a property whose name looks like one that only the runtime knows:
 //
-//	{"properties": {"subject": {"x-drawbridge-business": "the title of the ticket"}}}
+//	{"properties": {"account": {"x-drawbridge-business": "the customer whose invoices are listed"}}}
 //
 // It is a part of the contract ([Schema.JSON]) and not of what a model sees
 // ([Schema.Model]). It does not help for secrets.
@@ -36,7 +36,7 @@ type noun struct {
 
 var nouns = []noun{
 	{text: "tenant", tail: true}, {text: "tenancy", tail: true}, {text: "tenants", tail: true},
-	{text: "user"}, {text: "users", handle: true}, {text: "principal"}, {text: "subject"}, {text: "sub", exact: true}, {text: "caller"},
+	{text: "user"}, {text: "users", handle: true}, {text: "principal"}, {text: "subject", handle: true}, {text: "sub", exact: true}, {text: "caller"},
 	{text: "impersonate", tail: true}, {text: "onbehalfof"}, {text: "actas"}, {text: "runas"},
 	{text: "connection"}, {text: "connections", handle: true}, {text: "connectionstring", tail: true, never: true},
 	{text: "account"},

@@ -13,7 +13,7 @@ func TestTrustedNames_K5(t *testing.T) {
 	for _, name := range []string{
 		"tenant", "tenant_id", "tenantId", "TenantID", "TENANT-ID", "TENANT_ID", "tenantid", "x-tenant-id", "target_tenant", "scope.tenant_id", "tenants", "current_tenant",
 		"user", "user_id", "userId", "USERID", "username", "user_name", "user_ids", "current_user", "acting_user_id", "user_email", "provider_user_id",
-		"principal", "principal_id", "subject", "subject_id", "sub", "caller", "caller_id", "impersonate", "impersonate_user", "on_behalf_of", "onBehalfOf", "act_as",
+		"principal", "principal_id", "subject_id", "sub", "caller", "caller_id", "impersonate", "impersonate_user", "on_behalf_of", "onBehalfOf", "act_as",
 		"connection", "connection_id", "connectionRef", "connection_string", "account", "account_id", "accountNumber", "provider_account_id",
 		"credential", "credentials", "credential_id", "credential_handle", "token", "access_token", "accessToken", "page_token", "github_token", "token_value", "id_token", "bearer", "Authorization", "session_token", "jwt",
 		"password", "user_password", "newPassword", "passwd", "passphrase", "secret", "client_secret", "clientsecret", "secret_value", "secretKey",
@@ -28,7 +28,7 @@ func TestTrustedNames_K5(t *testing.T) {
 	}
 	for _, name := range []string{
 		"user_agent", "token_count", "max_tokens", "tokens", "tokenize", "assignee", "description", "account_type", "account_balance", "source_account_id", "title", "query", "url", "host", "hostname", "server_name",
-		"operation", "operations", "base", "provider", "provider_name", "api_version", "key", "id", "name", "project_id", "service", "surname", "keyword", "secretary", "subscription", "substring", "user_count", "users",
+		"subject", "operation", "operations", "base", "provider", "provider_name", "api_version", "key", "id", "name", "project_id", "service", "surname", "keyword", "secretary", "subscription", "substring", "user_count", "users",
 		"connection_count", "connected", "profile_picture", "endpoints_ready", "password_policy", "approval_status", "approved", "email", "login", "number", "window_seconds", "page_size", "cursor", "", "_", "tenantry_kind", "broken", "accounting", "subtitle", "webhook_url", "callback_url", "idempotent",
 	} {
 		n, ok := trusted(name)
@@ -61,10 +61,10 @@ func TestBusinessReason_K5(t *testing.T) {
 		_, err := Parse(json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"`+name+`":{"type":"string"`+more+`}}}`), true)
 		return err
 	}
-	require.ErrorContains(t, one("subject", ""), "say in \"x-drawbridge-business\" why it is business data")
-	require.NoError(t, one("subject", `,"x-drawbridge-business":"the title of the ticket"`))
-	require.ErrorContains(t, one("subject", `,"x-drawbridge-business":""`), "want the reason")
-	require.ErrorContains(t, one("subject", `,"x-drawbridge-business":true`), "want the reason")
+	require.ErrorContains(t, one("account", ""), "say in \"x-drawbridge-business\" why it is business data")
+	require.NoError(t, one("account", `,"x-drawbridge-business":"the customer whose invoices are listed"`))
+	require.ErrorContains(t, one("account", `,"x-drawbridge-business":""`), "want the reason")
+	require.ErrorContains(t, one("account", `,"x-drawbridge-business":true`), "want the reason")
 	require.ErrorContains(t, one("api_key", `,"x-drawbridge-business":"we need it"`), "asks a model for a secret", "no reason helps for a secret")
 	require.ErrorContains(t, one("title", `,"x-other":"y"`), "not a keyword")
 }

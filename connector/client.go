@@ -1,0 +1,309 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drawbridge-sdk/drawbridge/authz"
+	"github.com/drawbridge-sdk/drawbridge/connector/provider"
+	"github.com/drawbridge-sdk/drawbridge/internal/evidence"
+	"github.com/drawbridge-sdk/drawbridge/internal/route"
+	"github.com/drawbridge-sdk/drawbridge/internal/strictjson"
+	"github.com/drawbridge-sdk/drawbridge/sandbox/egress"
+	"github.com/drawbridge-sdk/drawbridge/toolresult"
+)
+
+// Denied is why a request of a connector did not leave. It is the cause of the
+// client's error, for operators: it names what was touched.
+type Denied struct {
+	Route     string             // pattern; empty if no route matches
+	Rule      string             // what the request broke
+	Resources []authz.ResourceID // what it would have touched
+}
+
+// Error returns one line without the resources.
+func (d *Denied) Error() string {
+	if d.Route == "" {
+		return "connector: the request is refused: " + d.Rule
+	}
+	return fmt.Sprintf("connector: %q is refused: %s", d.Route, d.Rule)
+}
+
+// Is matches toolresult.EgressDenied.
+func (d *Denied) Is(target error) bool { return target == toolresult.EgressDenied }
+
+// closedClient is a client that refuses everything.
+func closedClient() *http.Client { return &http.Client{Transport: closed{}} }
+
+type closed struct{}
+
+func (closed) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &Denied{Rule: "the call is over, or reaches no provider"}
+}
+
+// client returns the call's client, or its view that changes nothing.
+func (s *state) client(reads bool) *http.Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over || s.endpoint == nil {
+		return closedClient()
+	}
+	at := &s.full
+	if reads {
+		at = &s.reads
+	}
+	if *at == nil {
+		*at = s.endpoint.Open(s.ctx, s.hooks(reads))
+	}
+	return (*at).Client()
+}
+
+func (s *state) hooks(reads bool) *egress.Hooks {
+	h := &egress.Hooks{
+		Allow: func(_ context.Context, r *egress.Request) (egress.Effect, error) { return s.allow(r, reads) },
+		Observe: func(_ context.Context, r *egress.Request, resp *egress.Response, x egress.Exchange) {
+			s.observe(r, resp, x)
+		},
+	}
+	if !s.handle.IsZero() {
+		h.Authorize = func(ctx context.Context, origin string, r *http.Request) error {
+			return s.v.opts.Credentials.Apply(ctx, s.handle, origin, r)
+		}
+	}
+	if s.gate != nil && !reads {
+		h.Commit = func(ctx context.Context, r *egress.Request) error { return s.gate.commit(ctx, draftOf(r)) }
+	}
+	return h
+}
+
+// allow ties a request to a declared route and to the grant.
+func (s *state) allow(r *egress.Request, reads bool) (egress.Effect, error) {
+	m, err := s.match(r)
+	if err != nil {
+		return egress.Changes, &Denied{Rule: err.Error()}
+	}
+	d := &Denied{Route: m.Route.Pattern}
+	for _, o := range m.Objects {
+		d.Resources = append(d.Resources, authz.ResourceID{Type: o.Type, ID: o.ID})
+	}
+	changes := m.Route.Effect != route.Reads
+	switch {
+	case s.spent():
+		d.Rule = "the call has made all its requests"
+	case s.mode == metadata && !m.Route.Metadata:
+		d.Rule = "before there is a grant, only metadata can be read"
+	case s.mode != metadata && !s.permits(m, d.Resources):
+		d.Rule = "outside the grant"
+	case changes && (reads || s.gate == nil):
+		s.breached("a read tried to change something")
+		d.Rule = "a read changes nothing"
+	case changes:
+		if err := s.mark(r); err != nil {
+			s.breached("the change does not carry the operation's key where the declaration says")
+			d.Rule = err.Error()
+		}
+	}
+	if d.Rule != "" {
+		return egress.Changes, d
+	}
+	if changes {
+		return egress.Changes, nil
+	}
+	return egress.Reads, nil
+}
+
+func (s *state) match(r *egress.Request) (*route.Match, error) {
+	return s.cap.routes.Match(&route.Request{Method: r.Method, Path: r.Path, Query: r.Query, Header: r.Header, Body: r.Body},
+		map[string]string{"account": s.conn.Account, "org": s.conn.Org})
+}
+
+// spent counts a request, and reports whether there was one too many.
+func (s *state) spent() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests++
+	return s.requests > s.cap.limits.Requests
+}
+
+func (s *state) permits(m *route.Match, touched []authz.ResourceID) bool {
+	switch {
+	case m.Route.Unscoped != "":
+		return !s.grant.IsZero()
+	case m.Route.WholeConnection:
+		return s.grant.Scope().Whole()
+	}
+	return s.grant.PermitsDuring(toolresult.Interval{Start: m.Window.Start, End: m.Window.End}, touched...)
+}
+
+func (s *state) breached(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.breach == "" {
+		s.breach = what
+	}
+}
+
+// mark puts the idempotency key on a change, and checks that it is where the
+// declaration says: a key that is not sent protects nothing.
+func (s *state) mark(r *egress.Request) error {
+	idem := s.cap.decl.Idempotency
+	good := func(v string) bool { return v == s.op.UUID() || v == s.op.Key }
+	if idem.Header != "" {
+		switch vs := r.Header.Values(idem.Header); {
+		case len(vs) == 0:
+			r.Header.Set(idem.Header, s.op.UUID())
+		case len(vs) > 1 || !good(vs[0]):
+			return errors.New("the idempotency header holds another key than the operation's")
+		}
+	}
+	if idem.Field != "" {
+		body, err := strictjson.Parse(r.Body)
+		v, _ := strictjson.Lookup(body, idem.Field)
+		if text, ok := v.(string); err != nil || !ok || !good(text) {
+			return errors.New("the body does not hold the operation's key at " + idem.Field)
+		}
+	}
+	return nil
+}
+
+// observe notes an exchange and what the provider's rules say about it.
+func (s *state) observe(r *egress.Request, resp *egress.Response, x egress.Exchange) {
+	e := seen{at: time.Now(), Exchange: evidence.Exchange{
+		Changes: x.Effect != egress.Reads, Phase: x.Phase, Reason: x.Reason, Status: x.Status}}
+	if x.Phase == egress.PhaseAnswered {
+		e.answer = &provider.Response{Method: r.Method, Status: x.Status, Header: http.Header{}}
+		if m, err := s.match(r); err == nil {
+			e.answer.Route = m.Route.Pattern
+		}
+		if resp != nil {
+			e.answer.Header, e.answer.Body = resp.Header, resp.Body
+		}
+		e.Ruling = s.ruling(e.answer, x.Effect == egress.Reads)
+		e.HasKey = s.holdsKey(e.answer)
+	}
+	s.mu.Lock()
+	if !s.over {
+		s.seen = append(s.seen, e)
+	}
+	s.mu.Unlock()
+	if s.gate != nil {
+		s.gate.saw(e.Exchange)
+	}
+}
+
+// ruling says what an answer means. A 202 to a request that reads is the
+// promise of an answer, and not one, unless the provider's rules know better.
+func (s *state) ruling(r *provider.Response, reads bool) provider.Ruling {
+	v := provider.Classify(s.cap.info.Rules, r)
+	if !v.OK || !reads || r.Status != http.StatusAccepted {
+		return v
+	}
+	if s.cap.info.Rules != nil {
+		if own, ok := s.cap.info.Rules(r); ok && own.OK {
+			return v
+		}
+	}
+	v.OK, v.Code = false, toolresult.ProviderUnavailable
+	return v
+}
+
+// reads reports whether the route of a pattern only reads.
+func (r *registered) reads(pattern string) bool {
+	return slices.ContainsFunc(r.decl.Routes, func(x Route) bool { return x.Pattern == pattern && x.Effect == Reads })
+}
+
+// shortestKey is how long a key must be to be looked for anywhere in an answer:
+// a shorter one would be found by accident.
+const shortestKey = 16
+
+// holdsKey reports whether an answer names the operation: where the declaration
+// says, or else as a whole value anywhere.
+func (s *state) holdsKey(r *provider.Response) bool {
+	if s.op.ID == "" {
+		return false
+	}
+	body, err := strictjson.Parse(r.Body)
+	if err != nil {
+		return false
+	}
+	if p := s.cap.decl.Idempotency.Answer; p != "" {
+		v, _ := strictjson.Lookup(body, p)
+		text := fmt.Sprint(v)
+		return v != nil && (text == s.op.Key || text == s.op.UUID() || s.op.ProviderID != "" && text == s.op.ProviderID)
+	}
+	wanted := []string{s.op.UUID()}
+	for _, k := range []string{s.op.Key, s.op.ProviderID} {
+		if len(k) >= shortestKey {
+			wanted = append(wanted, k)
+		}
+	}
+	return contains(body, wanted)
+}
+
+func contains(v any, wanted []string) bool {
+	switch v := v.(type) {
+	case string:
+		return slices.Contains(wanted, v)
+	case []any:
+		return slices.ContainsFunc(v, func(e any) bool { return contains(e, wanted) })
+	case map[string]any:
+		for _, e := range v {
+			if contains(e, wanted) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// draft is a change as it would go out, without the credential.
+type draft struct {
+	method, path, query string
+	header              http.Header
+	body                []byte
+}
+
+func draftOf(r *egress.Request) draft {
+	return draft{r.Method, r.Path, r.Query, r.Header.Clone(), slices.Clone(r.Body)}
+}
+
+// digest covers every byte that the connector decides about. Header names are
+// sorted, because net/http writes them so.
+func (d draft) digest() string {
+	parts := []string{d.method, d.path, d.query, string(d.body)}
+	names := make([]string, 0, len(d.header))
+	for k := range d.header {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	for _, k := range names {
+		parts = append(parts, k, strings.Join(d.header[k], "\x00"))
+	}
+	return strictjson.Digest(parts...)
+}
+
+// longestRendering bounds what an approval shows of a request.
+const longestRendering = 8 << 10
+
+// String is what a person approves.
+func (d draft) String() string {
+	var b strings.Builder
+	b.WriteString(d.method + " " + d.path)
+	if d.query != "" {
+		b.WriteString("?" + d.query)
+	}
+	if len(d.body) > 0 {
+		b.WriteString("\n")
+		b.Write(d.body)
+	}
+	text := strings.ToValidUTF8(b.String(), "\ufffd")
+	if len(text) > longestRendering {
+		text = strings.ToValidUTF8(text[:longestRendering], "") + "\n[cut]"
+	}
+	return text
+}

@@ -1,0 +1,203 @@
+package connector
+
+import (
+	"context"
+	"time"
+
+	"github.com/drawbridge-sdk/drawbridge/authz"
+	"github.com/drawbridge-sdk/drawbridge/connector/operation"
+	"github.com/drawbridge-sdk/drawbridge/internal/ledger"
+	"github.com/drawbridge-sdk/drawbridge/toolresult"
+)
+
+// LookupRequest asks what became of an operation.
+type LookupRequest struct {
+	CallID       string // as in InvokeRequest
+	Principal    authz.Principal
+	OperationID  string // of effect.operation_id
+	Run, Surface string // as in InvokeRequest
+}
+
+// noOperation is the one text for an operation that is not there and one that
+// belongs to somebody else.
+func noOperation() error {
+	return toolresult.NewError(toolresult.NotFound, "there is no such operation, or none that may be seen")
+}
+
+// Lookup says what became of an operation of the principal: the step that
+// OUTCOME_UNKNOWN and a pending effect ask for. It asks the provider if that is
+// not known yet, and never sends the change again. It authorizes like the
+// change itself; when that is not allowed any more, it says what is recorded,
+// without the output, because an owner may always know what became of its own
+// change. It never returns nil.
+func (v *Invoker) Lookup(ctx context.Context, req *LookupRequest) *toolresult.Result {
+	if req == nil {
+		req = &LookupRequest{}
+	}
+	p := v.start(&InvokeRequest{CallID: req.CallID, Principal: req.Principal, Run: req.Run, Surface: req.Surface})
+	r := p.lookUp(ctx, req.OperationID)
+	r = p.seal(r)
+	p.audit(ctx, r)
+	return r
+}
+
+func (p *path) lookUp(ctx context.Context, id string) *toolresult.Result {
+	if err := p.principal(ctx); err != nil {
+		return p.refused(err)
+	}
+	rec, err := p.v.opts.Operations.Get(ctx, p.req.Principal.Key().Tenant, id)
+	switch {
+	case toolresult.Code(err) == toolresult.NotFound, err == nil && rec.Binding.Requester != p.req.Principal.Key():
+		return p.refused(noOperation())
+	case err != nil:
+		return p.refused(toolresult.WrapError(toolresult.ProviderUnavailable, "the ledger cannot be read now", err))
+	}
+	return p.resolve(ctx, rec)
+}
+
+// resolve asks the provider about a recorded operation, if that can be asked.
+func (p *path) resolve(ctx context.Context, rec operation.Record) *toolresult.Result {
+	p.req.Capability, p.req.Key = rec.Binding.Capability, rec.Key
+	p.req.Connection, p.req.Arguments = rec.Binding.Connection, rec.Arguments
+	if err := p.enter(ctx, rec); err != nil {
+		p.refused(err) // for audit
+		return p.recorded(rec)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*p.cap.limits.Timeout)
+	defer cancel()
+	return p.outcome(ctx, p.v.ledger.Lookup(ctx, rec, p.terms(), &effector{p: p}), nil)
+}
+
+// enter goes the steps of a call for an operation whose arguments and targets
+// were checked when it was recorded.
+func (p *path) enter(ctx context.Context, rec operation.Record) error {
+	for _, do := range []func(context.Context) error{p.lookup, p.access, p.binding} {
+		if err := do(ctx); err != nil {
+			return err
+		}
+	}
+	p.args, p.digest = rec.Arguments, rec.Binding.Digest
+	p.target = targetOf(rec)
+	return p.authorize(ctx)
+}
+
+func targetOf(rec operation.Record) authz.Target {
+	var objects []authz.Object
+	for _, id := range rec.Targets {
+		objects = append(objects, authz.Object{ResourceID: id})
+	}
+	if len(objects) == 0 {
+		return authz.OnConnection()
+	}
+	return authz.On(objects...)
+}
+
+// recorded says what is in the ledger and nothing more.
+func (p *path) recorded(rec operation.Record) *toolresult.Result {
+	effect := toolresult.Effect{Disposition: rec.Disposition(), OperationID: rec.ID}
+	switch effect.Disposition {
+	case toolresult.EffectApplied:
+		return withheld(p.req.CallID, rec.ID)
+	case toolresult.EffectPending:
+		r := toolresult.Partial(p.req.CallID, nil, toolresult.GapOutputWithheld)
+		r.Effect = effect
+		return r
+	case toolresult.EffectNotApplied:
+		code := rec.Code
+		if code == "" || code == toolresult.OutcomeUnknown {
+			code = toolresult.Timeout
+		}
+		r := toolresult.Failure(p.req.CallID, codeError(code))
+		r.Effect = effect
+		return r
+	}
+	return toolresult.UnknownEffect(p.req.CallID, rec.ID)
+}
+
+// SettleRequest is a person's word for what became of an operation.
+type SettleRequest struct {
+	CallID      string          // as in InvokeRequest
+	Principal   authz.Principal // who says so; not the operation's owner, and of its tenant
+	OperationID string
+	Applied     bool // what the person found out: it happened, or it certainly did not
+}
+
+// Settle takes a person's word for an operation whose effect is unknown. It is
+// authorized like the change itself, and audited. The result says what is
+// recorded now; a principal that owns the operation gets CONFLICT, and one that
+// may not make such a change NOT_FOUND. It never returns nil.
+func (v *Invoker) Settle(ctx context.Context, req *SettleRequest) *toolresult.Result {
+	if req == nil {
+		req = &SettleRequest{}
+	}
+	p := v.start(&InvokeRequest{CallID: req.CallID, Principal: req.Principal})
+	r := p.settle(ctx, req)
+	r = p.seal(r)
+	p.audit(ctx, r)
+	return r
+}
+
+func (p *path) settle(ctx context.Context, req *SettleRequest) *toolresult.Result {
+	if err := p.principal(ctx); err != nil {
+		return p.refused(err)
+	}
+	rec, err := p.v.opts.Operations.Get(ctx, p.req.Principal.Key().Tenant, req.OperationID)
+	if err != nil {
+		if toolresult.Code(err) == toolresult.NotFound {
+			err = noOperation()
+		}
+		return p.refused(err)
+	}
+	p.req.Capability, p.target = rec.Binding.Capability, targetOf(rec)
+	for _, do := range []func(context.Context) error{p.lookup, p.access, p.authorize} {
+		if err := do(ctx); err != nil {
+			p.refused(err) // for audit; the caller is not told what it may not settle
+			return toolresult.Failure(p.req.CallID, noOperation())
+		}
+	}
+	state := operation.NotApplied
+	if req.Applied {
+		state = operation.Applied
+	}
+	settled, err := p.v.ledger.Settle(ctx, rec, state, p.req.Principal.Key())
+	if err != nil {
+		if toolresult.Code(err) == toolresult.Internal {
+			err = toolresult.WrapError(toolresult.Conflict, "the operation has changed in the meantime; look it up again", err)
+		}
+		return toolresult.Failure(p.req.CallID, err)
+	}
+	return p.recorded(settled)
+}
+
+// Recover looks up at most limit operations that a dead process left behind,
+// and returns how many are settled now. It never sends a change. A host calls it
+// at intervals; without it, an operation is settled when somebody asks. It does
+// nothing without Options.Recovery.
+func (v *Invoker) Recover(ctx context.Context, limit int) (settled int, err error) {
+	if v.opts.Recovery == nil {
+		return 0, nil
+	}
+	recs, err := v.opts.Operations.Unsettled(ctx, time.Now(), limit)
+	if err != nil {
+		return 0, err
+	}
+	for _, rec := range recs {
+		owner := rec.Binding.Requester
+		who, err := v.opts.Recovery.Principal(authz.Identity{
+			Tenant: owner.Tenant, Issuer: owner.Issuer, Subject: owner.Subject,
+			Delegation: &authz.Delegation{Actor: "recovery", Expires: time.Now().Add(time.Hour)}, Expires: time.Now().Add(time.Hour),
+		})
+		if err != nil {
+			return settled, err
+		}
+		p := v.start(&InvokeRequest{Principal: who, Surface: "recovery"})
+		r := p.seal(p.resolve(ctx, rec))
+		p.audit(ctx, r)
+		if d := r.Effect.Disposition; d == toolresult.EffectApplied || d == toolresult.EffectNotApplied {
+			settled++
+		}
+	}
+	return settled, nil
+}
+
+var _ ledger.Effector = (*effector)(nil)
