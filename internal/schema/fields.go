@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-
-	"github.com/drawbridge-sdk/drawbridge/internal/strictjson"
 )
 
 // A field is a member of a struct's JSON object.
@@ -192,12 +190,13 @@ func Decode(args json.RawMessage, out any) error {
 	if err := d.Decode(out); err != nil {
 		return invalid(problem("", "does not fit the program's type: "+decodeText(err)))
 	}
-	tree, err := strictjson.Parse(args)
-	if err != nil {
-		return invalid(strictProblem(err))
+	tree, p := parse(string(args), true)
+	if p != nil {
+		return invalid(*p)
 	}
-	if p, ok := exactNames(tree, v.Type().Elem(), ""); !ok {
-		return invalid(p)
+	var at path
+	if !exactNames(&tree, v.Type().Elem(), &at) {
+		return invalid(problem(at.pointer(), "has an argument that is not known here, or not in this case"))
 	}
 	return nil
 }
@@ -210,53 +209,80 @@ func decodeText(err error) string {
 }
 
 // exactNames checks the names of objects against the structs that they went
-// into.
-func exactNames(v any, t reflect.Type, at string) (Problem, bool) {
+// into. At is where it is, and where it stopped.
+func exactNames(v *value, t reflect.Type, at *path) bool {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if readsItself(t) {
-		return Problem{}, true
-	}
-	switch v := v.(type) {
-	case map[string]any:
+	switch {
+	case len(v.kids) == 0 || readsItself(t):
+		return true
+	case v.kind == kindObject:
 		return exactMembers(v, t, at)
-	case []any:
-		if t.Kind() != reflect.Slice && t.Kind() != reflect.Array {
-			break
-		}
-		for i, e := range v {
-			if p, ok := exactNames(e, t.Elem(), at+"/"+strconv.Itoa(i)); !ok {
-				return p, false
-			}
-		}
+	case t.Kind() != reflect.Slice && t.Kind() != reflect.Array:
+		return true
 	}
-	return Problem{}, true
+	for i := range v.kids {
+		*at = append(*at, step{index: i})
+		if !exactNames(&v.kids[i], t.Elem(), at) {
+			return false
+		}
+		*at = (*at)[:len(*at)-1]
+	}
+	return true
 }
 
-func exactMembers(v map[string]any, t reflect.Type, at string) (Problem, bool) {
-	var types map[string]reflect.Type
-	if t.Kind() == reflect.Struct {
-		types = map[string]reflect.Type{}
-		for _, f := range fields(t) {
-			types[f.name] = f.typ
-		}
-	} else if t.Kind() != reflect.Map {
-		return Problem{}, true
+func exactMembers(v *value, t reflect.Type, at *path) bool {
+	var fs []field
+	switch t.Kind() {
+	case reflect.Struct:
+		fs = directFields(t)
+	case reflect.Map:
+	default:
+		return true
 	}
-	for _, k := range slices.Sorted(maps.Keys(v)) {
-		et := types[k]
-		if types == nil {
-			et = t.Elem()
+	for i := range v.kids {
+		name, mt := v.kids[i].name, reflect.Type(nil)
+		if t.Kind() == reflect.Map {
+			mt = t.Elem()
 		}
-		if et == nil {
-			return problem(at, "has an argument that is not known here, or not in this case"), false
+		for j := range fs {
+			if fs[j].name == name {
+				mt = fs[j].typ
+			}
 		}
-		if p, ok := exactNames(v[k], et, at+"/"+strictjson.Escape(k)); !ok {
-			return p, false
+		if mt == nil {
+			return false
+		}
+		*at = append(*at, step{name, -1})
+		if !exactNames(&v.kids[i], mt, at) {
+			return false
+		}
+		*at = (*at)[:len(*at)-1]
+	}
+	return true
+}
+
+// directFields returns the names and types of fields. It is on the hot path:
+// without embedding it need not weigh which field wins, since agree has held
+// the type to its schema.
+func directFields(t reflect.Type) []field {
+	fs := make([]field, 0, t.NumField())
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		if sf.Anonymous {
+			return fields(t)
+		}
+		tag := sf.Tag.Get("json")
+		name, _, _ := strings.Cut(tag, ",")
+		if !validName(name) {
+			name = sf.Name
+		}
+		if sf.IsExported() && tag != "-" {
+			fs = append(fs, field{name: name, typ: sf.Type})
 		}
 	}
-	return Problem{}, true
+	return fs
 }
 
 // readsItself reports whether a type decodes itself, so that its fields say

@@ -228,6 +228,13 @@ func TestOverlayOfOpenPlaces(t *testing.T) {
 	require.Equal(t, []Problem{problem("/X", "want one of 2 forms: a string, an array")}, problemsOf(t, err))
 }
 
+func TestOverlayWithDefinitions(t *testing.T) {
+	s := input[Place](t, `{"$defs":{"town":{"enum":["Bonn"]}},"properties":{"city":{"$ref":"#/$defs/town"}}}`)
+	_, err := s.Prepare(json.RawMessage(`{"city":"Ulm"}`))
+	require.Equal(t, []Problem{problem("/city", `want one of "Bonn"`)}, problemsOf(t, err))
+	require.NotContains(t, string(s.JSON()), "$")
+}
+
 func TestPage(t *testing.T) {
 	s, err := Input(reflect.TypeFor[Repo](), &Options{Page: 50, Overlay: json.RawMessage(`{"properties":{"page_size":{"default":20}}}`)})
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -221,6 +222,22 @@ func FuzzPrepare(f *testing.F) {
 		var in search
 		require.NoError(t, Decode(got, &in), "what is valid is decoded")
 	})
+}
+
+func TestPrepareConcurrently(t *testing.T) {
+	s := input[search](t, `{"properties":{"labels":{"default":{"b":"","a":""}},"tags":{"default":["x"],"uniqueItems":true}}}`)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 100 {
+				got, err := s.Prepare(json.RawMessage(`{"query":"a"}`))
+				if want := `{"labels":{"a":"","b":""},"query":"a","tags":["x"]}`; err != nil || string(got) != want {
+					t.Errorf("%s, %v", got, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // problemOf returns the first problem, for examples.

@@ -99,6 +99,9 @@ func Input(t reflect.Type, opts *Options) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
+	if merged, err = inline(merged); err != nil {
+		return nil, err
+	}
 	return build(merged, true)
 }
 
@@ -132,6 +135,9 @@ func Output(t reflect.Type, opts *Options) (*Schema, error) {
 	}
 	merged, err := overlaid(base, opts.Overlay, false)
 	if err != nil {
+		return nil, err
+	}
+	if merged, err = inline(merged); err != nil {
 		return nil, err
 	}
 	return build(merged, false)
@@ -197,8 +203,7 @@ func (s *Schema) Model() json.RawMessage { return append(json.RawMessage(nil), s
 
 // Prepare reads arguments strictly, puts in the defaults, checks the whole, and
 // returns it in RFC 8785 form. Nil is {}. The error is a [*toolresult.Error]
-// with INVALID_INPUT and up to 10 problems in the order of the schema's
-// properties; each says what would be right, and quotes nothing of the
+// with INVALID_INPUT and up to 10 problems, sorted by pointer; each says what would be right, and quotes nothing of the
 // arguments but names, of which at most 64 bytes.
 func (s *Schema) Prepare(args json.RawMessage) (json.RawMessage, error) {
 	if s == nil || s.root == nil {
@@ -296,7 +301,7 @@ func (s *Schema) Check(data json.RawMessage) error {
 		return violation(*p)
 	}
 	r := report{ours: true}
-	s.root.check(&v, &place{}, &r)
+	s.root.check(&v, &r)
 	if r.failed {
 		return violation(r.problems...)
 	}
@@ -313,13 +318,6 @@ func violation(ps ...Problem) *toolresult.Error {
 	e := toolresult.NewError(toolresult.ContractViolation, "the answer does not fit the capability's schema")
 	e.Problems = ps
 	return e
-}
-
-func strictProblem(err error) Problem {
-	if e, ok := errors.AsType[*strictjson.Error](err); ok {
-		return problem("", e.Text)
-	}
-	return problem("", notJSON)
 }
 
 // Listing takes page_size and cursor out of arguments that a schema with

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -22,59 +23,72 @@ type report struct {
 	problems []Problem
 	quiet    bool
 	failed   bool
+	path     path
 	ours     bool // names that are not in the schema are not quoted: they may be a provider's
 }
 
-func (r *report) add(at *place, format string, args ...any) {
+func (r *report) add(format string, args ...any) {
 	r.failed = true
 	if !r.quiet && len(r.problems) < maxProblems {
-		r.problems = append(r.problems, problem(at.pointer(), fmt.Sprintf(format, args...)))
+		r.problems = append(r.problems, problem(r.path.pointer(), fmt.Sprintf(format, args...)))
 	}
 }
 
+// addAt is add for a member of the value that the walk is at.
+func (r *report) addAt(name, format string, args ...any) {
+	r.enter(step{name, -1})
+	r.add(format, args...)
+	r.leave()
+}
+
+func (r *report) enter(s step) { r.path = append(r.path, s) }
+
+func (r *report) leave() { r.path = r.path[:len(r.path)-1] }
+
 func (r *report) done() bool { return r.quiet && r.failed || len(r.problems) >= maxProblems }
 
-// problems returns what does not fit, or nil.
+// problems returns what does not fit, sorted by place, or nil.
 func (n *node) problems(v *value) []Problem {
 	var r report
-	n.check(v, &place{}, &r)
+	n.check(v, &r)
+	slices.SortStableFunc(r.problems, func(a, b Problem) int { return strings.Compare(a.Pointer, b.Pointer) })
 	return r.problems
 }
 
 // fits reports whether a value fits, without saying why not.
 func (n *node) fits(v *value) bool {
 	r := report{quiet: true}
-	n.check(v, &place{}, &r)
+	n.check(v, &r)
 	return !r.failed
 }
 
 // check reports everything about v that does not fit.
-func (n *node) check(v *value, at *place, r *report) {
+func (n *node) check(v *value, r *report) {
 	switch {
 	case r.done():
 		return
 	case n.never:
-		r.add(at, "must not be here; remove it")
+		r.add("must not be here; remove it")
 		return
 	case n.types != 0 && !n.typeOK(v):
-		r.add(at, "want %s", n.label)
+		r.add("want %s", n.label)
 		return
 	case n.enum != nil && !n.among(v), n.is != nil && !equal(v, n.is):
-		r.add(at, "want %s", n.label)
+		r.add("want %s", n.label)
 		return
 	}
 	switch v.kind {
 	case kindNumber:
-		n.checkNumber(v, at, r)
+		n.checkNumber(v, r)
 	case kindString:
-		n.checkString(v.text, at, r)
+		n.checkString(v.text, r)
 	case kindArray:
-		n.checkArray(v, at, r)
+		n.checkArray(v, r)
 	case kindObject:
-		n.checkObject(v, at, r)
+		n.checkObject(v, r)
 	}
 	if n.all != nil || n.any != nil || n.one != nil || n.not != nil || n.iff != nil {
-		n.checkBranches(v, at, r)
+		n.checkBranches(v, r)
 	}
 }
 
@@ -125,20 +139,20 @@ func member(v *value, name string) *value {
 	return nil
 }
 
-func (n *node) checkNumber(v *value, at *place, r *report) {
+func (n *node) checkNumber(v *value, r *report) {
 	if n.min != nil && v.num < *n.min || n.max != nil && v.num > *n.max {
-		r.add(at, "want a number %s", n.between())
+		r.add("want a number %s", n.between())
 	}
 	if n.above != nil && v.num <= *n.above {
-		r.add(at, "want a number over %v", *n.above)
+		r.add("want a number over %v", *n.above)
 	}
 	if n.below != nil && v.num >= *n.below {
-		r.add(at, "want a number under %v", *n.below)
+		r.add("want a number under %v", *n.below)
 	}
 	if n.multiple != nil {
 		x, ok := new(big.Rat).SetString(v.text)
 		if !ok || !x.Quo(x, n.multiple).IsInt() {
-			r.add(at, "want a multiple of %s", n.multiple.RatString())
+			r.add("want a multiple of %s", n.multiple.RatString())
 		}
 	}
 }
@@ -154,19 +168,19 @@ func (n *node) between() string {
 	return "from " + plain(*n.min) + " to " + plain(*n.max)
 }
 
-func (n *node) checkString(s string, at *place, r *report) {
+func (n *node) checkString(s string, r *report) {
 	if n.minLength > 0 || n.maxLength >= 0 && len(s) > n.maxLength {
 		length := utf8.RuneCountInString(s)
 		if length < n.minLength || n.maxLength >= 0 && length > n.maxLength {
-			r.add(at, "want %s characters, not %d", span(n.minLength, n.maxLength), length)
+			r.add("want %s characters, not %d", span(n.minLength, n.maxLength), length)
 			return
 		}
 	}
 	if n.pattern != nil && !n.pattern.MatchString(s) {
-		r.add(at, "want a string that matches %s", cut(n.pattern.String()))
+		r.add("want a string that matches %s", cut(n.pattern.String()))
 	}
 	if n.format != nil && !n.format.valid(s) {
-		r.add(at, "want %s", n.format.want)
+		r.add("want %s", n.format.want)
 	}
 }
 
@@ -183,9 +197,9 @@ func span(low, high int) string {
 	return strconv.Itoa(low) + " to " + strconv.Itoa(high)
 }
 
-func (n *node) checkArray(v *value, at *place, r *report) {
+func (n *node) checkArray(v *value, r *report) {
 	if len(v.kids) < n.minItems || n.maxItems >= 0 && len(v.kids) > n.maxItems {
-		r.add(at, "want %s items, not %d", span(n.minItems, n.maxItems), len(v.kids))
+		r.add("want %s items, not %d", span(n.minItems, n.maxItems), len(v.kids))
 		return
 	}
 	for i := range v.kids {
@@ -194,31 +208,33 @@ func (n *node) checkArray(v *value, at *place, r *report) {
 			sub = n.prefix[i]
 		}
 		if sub != nil {
-			sub.check(&v.kids[i], &place{up: at, index: i, item: true}, r)
+			r.enter(step{index: i})
+			sub.check(&v.kids[i], r)
+			r.leave()
 		}
 	}
 	if n.unique {
-		checkUnique(v, at, r)
+		checkUnique(v, r)
 	}
 	if n.contains != nil {
-		n.checkContains(v, at, r)
+		n.checkContains(v, r)
 	}
 }
 
 // checkUnique compares canonical forms, not each with each.
-func checkUnique(v *value, at *place, r *report) {
+func checkUnique(v *value, r *report) {
 	seen := make(map[string]bool, len(v.kids))
 	for i := range v.kids {
 		k := string(appendCanonical(nil, &v.kids[i]))
 		if seen[k] {
-			r.add(at, "want items that differ from each other; item %d occurs before", i)
+			r.add("want items that differ from each other; item %d occurs before", i)
 			return
 		}
 		seen[k] = true
 	}
 }
 
-func (n *node) checkContains(v *value, at *place, r *report) {
+func (n *node) checkContains(v *value, r *report) {
 	found := 0
 	for i := range v.kids {
 		if n.contains.fits(&v.kids[i]) {
@@ -230,38 +246,36 @@ func (n *node) checkContains(v *value, at *place, r *report) {
 		least = n.minContains
 	}
 	if found < least || n.maxFound >= 0 && found > n.maxFound {
-		r.add(at, "want %s items of the kind that the schema says in contains, not %d", span(least, n.maxFound), found)
+		r.add("want %s items of the kind that the schema says in contains, not %d", span(least, n.maxFound), found)
 	}
 }
 
-func (n *node) checkObject(v *value, at *place, r *report) {
+func (n *node) checkObject(v *value, r *report) {
 	for _, name := range n.required {
 		if member(v, name) == nil {
-			r.add(at.child(name), "is missing; want %s", n.wants(name))
+			r.addAt(name, "is missing; want %s", n.wants(name))
 		}
 	}
 	if len(v.kids) < n.minProps || n.maxPro >= 0 && len(v.kids) > n.maxPro {
-		r.add(at, "want %s members, not %d", span(n.minProps, n.maxPro), len(v.kids))
+		r.add("want %s members, not %d", span(n.minProps, n.maxPro), len(v.kids))
 		return
 	}
 	for i := range v.kids {
-		n.checkMember(&v.kids[i], at, r)
+		n.checkMember(&v.kids[i], r)
 	}
 	for name, needs := range n.needs {
 		for _, other := range needs {
 			if member(v, name) != nil && member(v, other) == nil {
-				r.add(at.child(other), "is missing; %q needs it", cut(name))
+				r.addAt(other, "is missing; %q needs it", cut(name))
 			}
 		}
 	}
 	for name, sub := range n.when {
 		if member(v, name) != nil {
-			sub.check(v, at, r)
+			sub.check(v, r)
 		}
 	}
 }
-
-func (p *place) child(name string) *place { return &place{up: p, name: name} }
 
 func (n *node) wants(name string) string {
 	if p := n.props[name]; p != nil && p.label != "" {
@@ -270,28 +284,31 @@ func (n *node) wants(name string) string {
 	return "a value"
 }
 
-func (n *node) checkMember(m *value, at *place, r *report) {
-	here := place{up: at, name: m.name}
+func (n *node) checkMember(m *value, r *report) {
+	r.enter(step{m.name, -1})
 	sub, known := n.props[m.name]
 	if known {
-		sub.check(m, &here, r)
+		sub.check(m, r)
 	}
 	for _, p := range n.patterns {
 		if p.re.MatchString(m.name) {
 			known = true
-			p.n.check(m, &here, r)
+			p.n.check(m, r)
 		}
 	}
+	if !known && n.rest != nil && !n.rest.never {
+		known = true
+		n.rest.check(m, r)
+	}
+	r.leave()
 	switch {
 	case n.propNames != nil && !n.propNames.fits(&value{kind: kindString, text: m.name}):
-		r.add(at, "has a member whose name is not as the schema says in propertyNames")
+		r.add("has a member whose name is not as the schema says in propertyNames")
 	case known || n.rest == nil:
-	case !n.rest.never:
-		n.rest.check(m, &here, r)
 	case r.ours:
-		r.add(at, "has a member that is not declared; the members are %s", list(n.names))
+		r.add("has a member that is not declared; the members are %s", list(n.names))
 	default:
-		r.add(&here, "is not known here%s; the arguments are %s", n.similar(m.name), list(n.names))
+		r.addAt(m.name, "is not known here%s; the arguments are %s", n.similar(m.name), list(n.names))
 	}
 }
 
@@ -308,9 +325,9 @@ func (n *node) similar(name string) string {
 	return ""
 }
 
-func (n *node) checkBranches(v *value, at *place, r *report) {
+func (n *node) checkBranches(v *value, r *report) {
 	for _, sub := range n.all {
-		sub.check(v, at, r)
+		sub.check(v, r)
 	}
 	count := func(subs []*node) (fit int) {
 		for _, sub := range subs {
@@ -321,15 +338,15 @@ func (n *node) checkBranches(v *value, at *place, r *report) {
 		return fit
 	}
 	if n.any != nil && count(n.any) == 0 {
-		r.add(at, "want one of %d forms: %s", len(n.any), forms(n.any))
+		r.add("want one of %d forms: %s", len(n.any), forms(n.any))
 	}
 	if n.one != nil {
 		if fit := count(n.one); fit != 1 {
-			r.add(at, "want exactly one of %d forms, not %d: %s", len(n.one), fit, forms(n.one))
+			r.add("want exactly one of %d forms, not %d: %s", len(n.one), fit, forms(n.one))
 		}
 	}
 	if n.not != nil && n.not.fits(v) {
-		r.add(at, "has a form that the schema excludes in not")
+		r.add("has a form that the schema excludes in not")
 	}
 	if n.iff != nil {
 		branch := n.els
@@ -337,7 +354,7 @@ func (n *node) checkBranches(v *value, at *place, r *report) {
 			branch = n.then
 		}
 		if branch != nil {
-			branch.check(v, at, r)
+			branch.check(v, r)
 		}
 	}
 }

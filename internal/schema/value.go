@@ -32,28 +32,30 @@ type reader struct {
 	i       int
 	strict  bool    // as strictjson.Parse; else what encoding/json writes
 	scratch []value // the kids of the containers that are open
+	path    path
 	err     *Problem
-	at      place
 }
 
-// A place is where in the instance the walk is. It becomes a text only when
+// A path is where in the instance a walk is. It becomes a text only when
 // something is wrong.
-type place struct {
-	up    *place
+type path []step
+
+type step struct {
 	name  string
-	index int // of an item, if name is ""
-	item  bool
+	index int // of an item; -1 for a member
 }
 
-func (p *place) pointer() string {
-	if p == nil || p.up == nil {
-		return ""
+func (p path) pointer() string {
+	var b strings.Builder
+	for _, s := range p {
+		b.WriteByte('/')
+		if s.index >= 0 {
+			b.WriteString(strconv.Itoa(s.index))
+		} else {
+			b.WriteString(strictjson.Escape(cut(s.name)))
+		}
 	}
-	step := p.name
-	if p.item {
-		step = strconv.Itoa(p.index)
-	}
-	return p.up.pointer() + "/" + strictjson.Escape(cut(step))
+	return b.String()
 }
 
 // parse reads one value. In strict form it refuses what strictjson.Parse does,
@@ -62,20 +64,19 @@ func parse(s string, strict bool) (value, *Problem) {
 	if !utf8.ValidString(s) {
 		return value{}, &Problem{Text: "is not UTF-8; send valid UTF-8"}
 	}
-	var room [32]value
-	r := reader{s: s, strict: strict, scratch: room[:0]}
-	v := r.value(&r.at, 0)
+	r := reader{s: s, strict: strict, scratch: make([]value, 0, 16), path: make(path, 0, 8)}
+	v := r.value()
 	if r.err == nil {
 		if r.space(); r.i < len(s) {
-			r.fail(&r.at, "goes on after its value; send one JSON object")
+			r.fail("goes on after its value; send one JSON object")
 		}
 	}
 	return v, r.err
 }
 
-func (r *reader) fail(at *place, text string) {
+func (r *reader) fail(text string) {
 	if r.err == nil {
-		r.err = &Problem{Pointer: at.pointer(), Text: text}
+		r.err = &Problem{Pointer: r.path.pointer(), Text: text}
 	}
 }
 
@@ -87,25 +88,26 @@ func (r *reader) space() {
 
 const notJSON = "is not JSON; send one JSON object"
 
-func (r *reader) value(at *place, depth int) value {
-	if depth > strictjson.MaxDepth {
-		r.fail(&r.at, "is nested too deeply; at most 64 levels")
+func (r *reader) value() value {
+	if len(r.path) > strictjson.MaxDepth {
+		r.path = r.path[:0]
+		r.fail("is nested too deeply; at most 64 levels")
 		return value{}
 	}
 	r.space()
 	if r.i >= len(r.s) {
-		r.fail(at, notJSON)
+		r.fail(notJSON)
 		return value{}
 	}
 	switch c := r.s[r.i]; {
 	case c == '{':
-		return r.container(at, depth, kindObject, '}')
+		return r.container(kindObject, '}')
 	case c == '[':
-		return r.container(at, depth, kindArray, ']')
+		return r.container(kindArray, ']')
 	case c == '"':
-		return value{kind: kindString, text: r.str(at)}
+		return value{kind: kindString, text: r.str()}
 	case c == '-' || c >= '0' && c <= '9':
-		return r.number(at)
+		return r.number()
 	case r.word("true"):
 		return value{kind: kindBool, num: 1}
 	case r.word("false"):
@@ -113,7 +115,7 @@ func (r *reader) value(at *place, depth int) value {
 	case r.word("null"):
 		return value{kind: kindNull}
 	}
-	r.fail(at, notJSON)
+	r.fail(notJSON)
 	return value{}
 }
 
@@ -135,44 +137,55 @@ func (r *reader) next(c byte) bool {
 	return false
 }
 
-func (r *reader) container(at *place, depth int, kind kinds, end byte) value {
+func (r *reader) container(kind kinds, end byte) value {
 	r.i++
-	first := len(r.scratch)
+	first, depth := len(r.scratch), len(r.path)
 	for n := 0; r.err == nil; n++ {
 		if n == 0 && r.next(end) {
 			break
 		}
-		here := place{up: at, index: n, item: kind == kindArray}
-		if kind == kindObject && !r.memberName(at, &here) {
+		here := step{index: n}
+		if kind == kindObject && !r.memberName(&here) {
 			break
 		}
-		v := r.value(&here, depth+1)
+		r.path = append(r.path, here)
+		v := r.value()
+		if r.err != nil {
+			break
+		}
+		r.path = r.path[:depth]
 		v.name = here.name
 		r.scratch = append(r.scratch, v)
 		if r.next(end) {
 			break
 		}
 		if !r.next(',') {
-			r.fail(at, notJSON)
+			r.fail(notJSON)
 		}
 	}
-	out := value{kind: kind, kids: append([]value(nil), r.scratch[first:]...)}
+	if r.err != nil {
+		return value{}
+	}
+	out := value{kind: kind}
+	if len(r.scratch) > first {
+		out.kids = append([]value(nil), r.scratch[first:]...)
+	}
 	r.scratch = r.scratch[:first]
-	if kind == kindObject && r.err == nil && r.strict && twins(out.kids) {
-		r.fail(at, "has a name twice, or twice but for case; send each once")
+	if kind == kindObject && r.strict && twins(out.kids) {
+		r.fail("has a name twice, or twice but for case; send each once")
 	}
 	return out
 }
 
-func (r *reader) memberName(at, here *place) bool {
+func (r *reader) memberName(here *step) bool {
 	r.space()
 	if r.i >= len(r.s) || r.s[r.i] != '"' {
-		r.fail(at, notJSON)
+		r.fail(notJSON)
 		return false
 	}
-	here.name = r.str(at)
+	here.name, here.index = r.str(), -1
 	if !r.next(':') {
-		r.fail(at, notJSON)
+		r.fail(notJSON)
 		return false
 	}
 	return true
@@ -214,7 +227,7 @@ func ascii(s string) bool {
 }
 
 // str reads a string. Without escapes it is a part of the text.
-func (r *reader) str(at *place) string {
+func (r *reader) str() string {
 	r.i++
 	for start := r.i; r.i < len(r.s); r.i++ {
 		switch c := r.s[r.i]; {
@@ -222,17 +235,17 @@ func (r *reader) str(at *place) string {
 			r.i++
 			return r.s[start : r.i-1]
 		case c == '\\':
-			return r.escaped(start, at)
+			return r.escaped(start)
 		case c < 0x20:
-			r.fail(at, notJSON)
+			r.fail(notJSON)
 			return ""
 		}
 	}
-	r.fail(at, notJSON)
+	r.fail(notJSON)
 	return ""
 }
 
-func (r *reader) escaped(start int, at *place) string {
+func (r *reader) escaped(start int) string {
 	b := append(make([]byte, 0, 2*(r.i-start)+16), r.s[start:r.i]...)
 	for r.i < len(r.s) {
 		c := r.s[r.i]
@@ -241,7 +254,7 @@ func (r *reader) escaped(start int, at *place) string {
 		case c == '"':
 			return string(b)
 		case c < 0x20:
-			r.fail(at, notJSON)
+			r.fail(notJSON)
 			return ""
 		case c != '\\':
 			b = append(b, c)
@@ -250,18 +263,18 @@ func (r *reader) escaped(start int, at *place) string {
 		x, ok := r.escape()
 		switch {
 		case !ok:
-			r.fail(at, notJSON)
+			r.fail(notJSON)
 			return ""
 		case r.strict && x == 0:
-			r.fail(at, "holds a NUL character; remove it")
+			r.fail("holds a NUL character; remove it")
 			return ""
 		case x >= 0xd800 && x < 0xe000:
-			r.fail(at, "holds half a surrogate pair; send both halves or neither")
+			r.fail("holds half a surrogate pair; send both halves or neither")
 			return ""
 		}
 		b = utf8.AppendRune(b, x)
 	}
-	r.fail(at, notJSON)
+	r.fail(notJSON)
 	return ""
 }
 
@@ -317,7 +330,7 @@ func (r *reader) digits() int {
 	return r.i - start
 }
 
-func (r *reader) number(at *place) value {
+func (r *reader) number() value {
 	start := r.i
 	if r.s[r.i] == '-' {
 		r.i++
@@ -325,7 +338,7 @@ func (r *reader) number(at *place) value {
 	lead := r.i
 	n := r.digits()
 	if n == 0 || n > 1 && r.s[lead] == '0' {
-		r.fail(at, notJSON)
+		r.fail(notJSON)
 		return value{}
 	}
 	whole := true
@@ -333,7 +346,7 @@ func (r *reader) number(at *place) value {
 		r.i++
 		whole = false
 		if r.digits() == 0 {
-			r.fail(at, notJSON)
+			r.fail(notJSON)
 		}
 	}
 	if r.i < len(r.s) && r.s[r.i]|0x20 == 'e' {
@@ -343,19 +356,19 @@ func (r *reader) number(at *place) value {
 			r.i++
 		}
 		if r.digits() == 0 {
-			r.fail(at, notJSON)
+			r.fail(notJSON)
 		}
 	}
-	return r.amount(r.s[start:r.i], whole && n <= 15, at)
+	return r.amount(r.s[start:r.i], whole && n <= 15)
 }
 
-func (r *reader) amount(text string, short bool, at *place) value {
+func (r *reader) amount(text string, short bool) value {
 	f, err := strconv.ParseFloat(text, 64)
 	switch {
 	case r.strict && !short && !strictjson.Exact(json.Number(text)):
-		r.fail(at, "is a number beyond 2^53 that readers round; send a smaller one")
+		r.fail("is a number beyond 2^53 that readers round; send a smaller one")
 	case err != nil || math.IsInf(f, 0):
-		r.fail(at, "is a number that no reader holds")
+		r.fail("is a number that no reader holds")
 	}
 	return value{kind: kindNumber, text: text, num: f}
 }
