@@ -189,6 +189,9 @@ func added(before, after http.Header, queryBefore, queryAfter string) []string {
 			}
 		}
 	}
+	if queryBefore == queryAfter {
+		return out
+	}
 	// A query that does not parse gives what does.
 	was, _ := url.ParseQuery(queryBefore)
 	is, _ := url.ParseQuery(queryAfter)
@@ -199,7 +202,6 @@ func added(before, after http.Header, queryBefore, queryAfter string) []string {
 			}
 		}
 	}
-	slices.Sort(out)
 	return out
 }
 

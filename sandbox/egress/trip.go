@@ -350,7 +350,7 @@ func (t *trip) exchange(c *conn, pooled *pool) (answer *Response, failed *Error,
 	t.sent.Store(0) // Authorize may have read its copy, or it is sent again
 	out := t.wire(t.life)
 	out.Close = pooled == nil
-	x := &exchange{c: c, out: out, limits: t.s.e.profile.Limits, touched: &t.touched}
+	x := &exchange{c: c, out: out, limits: t.s.e.profile.Limits, touched: &t.touched, sent: &t.sent}
 	resp, err := x.begin(t.life)
 	if err != nil {
 		dead = c.used && !x.heard && !x.late && t.life.Err() == nil

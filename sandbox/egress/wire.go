@@ -143,7 +143,8 @@ type exchange struct {
 	c       *conn
 	out     *http.Request
 	limits  Limits
-	touched *atomic.Bool // a byte of the request may have left
+	touched *atomic.Bool  // a byte of the request may have left
+	sent    *atomic.Int64 // bytes of the body that were taken
 
 	heard   bool // a byte of an answer came
 	release func() bool
@@ -218,6 +219,9 @@ func (x *exchange) stopAlarm() bool {
 // finish gives the connection to p if it can be used again, and closes it
 // otherwise. Nothing is written when it returns.
 func (x *exchange) finish(p *pool, whole bool) {
+	if whole && p != nil && x.sent.Load() == x.out.ContentLength && x.c.quiet() {
+		<-x.written // the provider answered all of it; writing is about to return
+	}
 	select {
 	case <-x.written:
 	default:
