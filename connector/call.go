@@ -46,6 +46,7 @@ type state struct {
 	handle    credential.Handle
 	endpoint  *egress.Endpoint
 	args      json.RawMessage // canonical, without page_size and cursor
+	decoded   *any            // of the path; see input
 	page      PageRequest
 	op        operation.Operation
 	gate      gate // for rendering and sending

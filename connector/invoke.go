@@ -14,6 +14,7 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/authz/credential"
 	"github.com/drawbridge-sdk/drawbridge/connector/cursor"
 	"github.com/drawbridge-sdk/drawbridge/internal/evidence"
+	"github.com/drawbridge-sdk/drawbridge/internal/schema"
 	"github.com/drawbridge-sdk/drawbridge/sandbox/egress"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
@@ -48,6 +49,7 @@ type path struct {
 	denied    *authz.Denied
 	violation string
 	lastSeen  []seen
+	decoded   any // the arguments as the typed handlers get them, read once
 }
 
 func (v *Invoker) start(req *InvokeRequest) *path {
@@ -64,37 +66,42 @@ func (v *Invoker) start(req *InvokeRequest) *path {
 // run is the governed path. Read it top to bottom: every surface comes here,
 // and nothing of it can be left out or put in another order.
 func (p *path) run(ctx context.Context) *toolresult.Result {
-	for _, step := range p.steps() {
-		if err := step.do(ctx); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, p.budget())
+	defer cancel()
+	for _, step := range steps {
+		if err := step.do(p, ctx); err != nil {
 			return p.refused(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.cap.limits.Timeout)
-	defer cancel()
 	if p.cap.decl.Kind == KindWrite {
 		return p.write(ctx)
 	}
 	return p.read(ctx)
 }
 
-type step struct {
-	name string
-	do   func(context.Context) error
+// budget is how long the call may take, with everything around it.
+func (p *path) budget() time.Duration {
+	if c := p.v.caps[p.req.Capability]; c != nil {
+		return c.limits.Timeout
+	}
+	return defaultTimeout
 }
 
-// steps come before a connector's own code (requirement A5).
-func (p *path) steps() []step {
-	return []step{
-		{"principal", p.principal},
-		{"lookup", p.lookup},
-		{"access", p.access},
-		{"profile", p.profile},
-		{"validate", p.validate},
-		{"binding", p.binding},
-		{"target", p.findTarget},
-		{"authorize", p.authorize},
-		{"cursor", p.openCursor},
-	}
+// steps come before a connector's own code (requirement A5). The table is never
+// changed.
+var steps = [...]struct {
+	name string
+	do   func(*path, context.Context) error
+}{
+	{"principal", (*path).principal},
+	{"lookup", (*path).lookup},
+	{"access", (*path).access},
+	{"profile", (*path).profile},
+	{"validate", (*path).validate},
+	{"binding", (*path).binding},
+	{"target", (*path).findTarget},
+	{"authorize", (*path).authorize},
+	{"cursor", (*path).openCursor},
 }
 
 // refused is the result of a call that ended before the connector's code ran.
@@ -226,23 +233,14 @@ func (p *path) checkKey() error {
 
 // takePage takes the SDK's own parameters out of the arguments of a listing.
 func (p *path) takePage() error {
-	var args map[string]json.RawMessage
-	if err := json.Unmarshal(p.args, &args); err != nil {
-		return toolresult.WrapError(toolresult.Internal, "the arguments cannot be read again", err)
+	rest, size, cursor, err := schema.Listing(p.args)
+	if err != nil {
+		return err
 	}
-	p.pageSize = p.cap.limits.PageSize
-	for name, at := range map[string]any{"page_size": &p.pageSize, "cursor": &p.cursor} {
-		if raw, ok := args[name]; ok {
-			if err := json.Unmarshal(raw, at); err != nil {
-				return toolresult.NewError(toolresult.InvalidInput, "the arguments are not a page of a listing").With("/"+name, "is not of its type")
-			}
-			delete(args, name)
-		}
+	if p.args, p.cursor, p.pageSize = rest, cursor, p.cap.limits.PageSize; size > 0 {
+		p.pageSize = min(size, p.cap.limits.PageSize)
 	}
-	p.pageSize = min(max(p.pageSize, 1), p.cap.limits.PageSize)
-	out, err := json.Marshal(args)
-	p.args = out
-	return err
+	return nil
 }
 
 // binding chooses the account, before anything is resolved with it.
@@ -282,8 +280,6 @@ func (p *path) findTarget(ctx context.Context) error {
 		p.target = authz.OnConnection()
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.cap.limits.Timeout)
-	defer cancel()
 	s := p.state(ctx, metadata)
 	target, err := guard(ctx, p.v, func() (authz.Target, error) { return c.Target(ctx, &TargetCall{&Call{s}}) })
 	claim := evidence.Answered
@@ -342,7 +338,7 @@ func (p *path) cursorBinding() cursor.Binding {
 // state makes one run of a connector's code.
 func (p *path) state(ctx context.Context, m mode) *state {
 	return &state{v: p.v, cap: p.cap, mode: m, id: p.req.CallID, principal: p.req.Principal, grant: p.grant, conn: p.conn,
-		handle: p.resolved.Handle, endpoint: p.endpoint, args: p.args, page: p.page, progress: p.req.Progress, ctx: ctx}
+		handle: p.resolved.Handle, endpoint: p.endpoint, args: p.args, page: p.page, progress: p.req.Progress, ctx: ctx, decoded: &p.decoded}
 }
 
 // guard runs a connector's code in a goroutine of its own. The code may panic,

@@ -60,7 +60,6 @@ func TestPages_P1_R5(t *testing.T) {
 	require.Equal(t, toolresult.StatusPartial, one.Status, one.Err())
 	require.Contains(t, one.Coverage.Missing, toolresult.GapRemainingPages)
 	require.NotEmpty(t, one.NextCursor)
-	require.NotContains(t, one.NextCursor, "2", "the provider's offset is not in clear")
 
 	two := w.call("tickets.search", `{"page_size":2,"cursor":"`+one.NextCursor+`"}`)
 	require.NoError(t, two.Err())

@@ -106,8 +106,7 @@ type Step struct {
 func (v *Invoker) Explain(ctx context.Context, req *InvokeRequest) []Step {
 	p := v.start(req)
 	var out []Step
-	for _, s := range p.steps() {
-		do := s.do
+	for _, s := range steps {
 		switch {
 		case s.name == "binding" && p.cap.info.Auth.Mode != AuthNone:
 			out = append(out, Step{Name: s.name, Reason: "not asked: the broker may have to refresh"})
@@ -115,7 +114,7 @@ func (v *Invoker) Explain(ctx context.Context, req *InvokeRequest) []Step {
 		case s.name == "target":
 			p.endpoint = nil // its client refuses everything
 		}
-		if err := do(ctx); err != nil {
+		if err := s.do(p, ctx); err != nil {
 			return append(out, explained(s.name, p, err))
 		}
 		out = append(out, Step{Name: s.name})

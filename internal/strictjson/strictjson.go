@@ -15,7 +15,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"math/big"
 	"strconv"
@@ -222,12 +221,16 @@ func Exact(n json.Number) bool {
 // Digest returns "sha256:..." of the texts, each with its length before it, so
 // that no two lists of texts have the same bytes.
 func Digest(texts ...string) string {
-	h := sha256.New()
+	var room [512]byte // what most calls need, on the stack
+	b := room[:0]
 	for _, t := range texts {
-		fmt.Fprintf(h, "%d:", len(t))
-		io.WriteString(h, t)
+		b = strconv.AppendInt(b, int64(len(t)), 10)
+		b = append(b, ':')
+		b = append(b, t...)
 	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+	sum := sha256.Sum256(b)
+	out := make([]byte, 0, len("sha256:")+2*len(sum))
+	return string(hex.AppendEncode(append(out, "sha256:"...), sum[:]))
 }
 
 // Lookup returns the value at a JSON Pointer, and false if there is none or the
