@@ -68,7 +68,7 @@ func TestDigest_A8_A9(t *testing.T) {
 		a, b := resources(t), resources(t)
 		shuffled := rapid.Permutation(append(slices.Clone(a), a...)).Draw(t, "shuffled")
 		for i := range shuffled {
-			if w := &shuffled[i].Window; !w.IsZero() {
+			if w := &shuffled[i].Window; !w.IsZero() && i%2 == 0 {
 				w.Start, w.End = w.Start.In(zone), w.End.In(zone)
 			}
 		}

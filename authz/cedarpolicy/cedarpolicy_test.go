@@ -439,6 +439,7 @@ func TestRefusedTexts(t *testing.T) {
 		{"a window of a forbid", `@window("` + window + `") forbid(principal, action, resource);`, "on a permit only"},
 		{"a statement that would end the process", "permit(principal, action, resource);\npermit(principal, action, resource) when {" + strings.Repeat("{a:", 1<<18) + "};", "p.cedar:1: a statement of more than 65536 bytes"},
 		{"hidden behind a string", "permit(principal, action, resource) when {\"a;\\\"\" == " + strings.Repeat("!", 1<<17) + "};", "a statement of more than"},
+		{"or an escaped quote", "permit(principal, action, resource) when {" + strings.Repeat(`("\";" == `, 1<<14) + "};", "a statement of more than"},
 	} {
 		_, err := cedarpolicy.New(map[string][]byte{"p.cedar": []byte(row.text)}, nil)
 		require.ErrorContains(t, err, row.says, row.why)

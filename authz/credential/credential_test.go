@@ -219,6 +219,19 @@ func TestHandleEnds_S4(t *testing.T) {
 	})
 }
 
+// S4: the end of a call counts at once, and not when somebody has cleaned up.
+func TestHandleEndsAtOnce_S4(t *testing.T) {
+	alice, _ := authztest.Principal(t, "acme", "alice")
+	s := newStatic(t, nil)
+	for range 500 {
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := s.Resolve(ctx, ask(alice))
+		require.NoError(t, err)
+		cancel()
+		require.ErrorIs(t, s.Check(t.Context(), r.Handle), toolresult.ConnectionRequired)
+	}
+}
+
 // S4: after a suspected leak nothing more is signed, for running calls either.
 func TestDisable_S4(t *testing.T) {
 	alice, _ := authztest.Principal(t, "acme", "alice")
