@@ -107,6 +107,7 @@ func TestApplyRefuses_C6_E7(t *testing.T) {
 		{"a longer host", mine.Handle, "https://api.example.com.evil.example:443", "https://api.example.com.evil.example/x", "", toolresult.EgressDenied},
 		{"the origin without its port", mine.Handle, origin, origin + "/x", "", toolresult.EgressDenied},
 		{"a request that goes elsewhere than it says", mine.Handle, full, "https://evil.example/x", "", toolresult.EgressDenied},
+		{"and names the right host", mine.Handle, full, "https://evil.example/x", "api.example.com", toolresult.EgressDenied},
 		{"a request for another host of the same server", mine.Handle, full, origin + "/x", "evil.example", toolresult.EgressDenied},
 		{"no origin", mine.Handle, "", origin + "/x", "", toolresult.EgressDenied},
 	} {
