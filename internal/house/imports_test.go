@@ -1,0 +1,174 @@
+package house
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/drawbridge-sdk/drawbridge/"
+
+// may lists what of ours each package reaches, with everything behind it. A
+// package that is not here fails the test: whoever adds one decides its place.
+var may = map[string]string{
+	"toolresult":                      "", // a newcomer who imports it gets the standard library alone
+	"authz/risk":                      "",
+	"authz":                           "toolresult authz/risk",
+	"authz/authztest":                 "authz+",
+	"authz/cedarpolicy":               "authz+",
+	"authz/connection":                "authz+",
+	"authz/credential":                "authz+",
+	"sandbox/egress":                  "toolresult internal/strictyaml", // never authz: the same transport serves processes and token endpoints
+	"sandbox/egress/egresstest":       "sandbox/egress+",
+	"connector/cursor":                "toolresult",
+	"connector/query":                 "",
+	"connector/provider":              "toolresult internal/strictjson",
+	"connector/artifact":              "authz+",
+	"connector/operation":             "authz+", // below connector, so that a store needs no connector
+	"connector/artifact/artifacttest": "connector/artifact+",
+	"connector":                       "authz/credential+ sandbox/egress+ connector/cursor+ connector/provider+ connector/artifact+ connector/operation+ internal/evidence+ internal/ledger+ internal/route+ internal/schema+ internal/strictyaml",
+	"mcpadapter":                      "connector+",
+	"mcpadapter/functioncall":         "connector+",
+	"internal/alr":                    "",
+	"internal/evidence":               "sandbox/egress+ connector/provider+",
+	"internal/ledger":                 "connector/operation+ internal/evidence+",
+	"internal/route":                  "internal/scopeql internal/strictjson",
+	"internal/schema":                 "toolresult internal/strictjson",
+	"internal/scopeql":                "",
+	"internal/strictjson":             "",
+	"internal/strictyaml":             "",
+	"internal/ci/summary":             "",
+	"internal/peers":                  "internal/alr",
+}
+
+// only says which packages may import what is heavy or what decides a design,
+// and why nobody else may.
+var only = []struct{ path, prefix, why string }{
+	{"github.com/modelcontextprotocol/go-sdk", "mcpadapter internal/interop internal/bench examples", "a connector must not depend on one surface"},
+	{"github.com/cedar-policy/cedar-go", "authz/cedarpolicy internal/bench", "the core knows the Policy interface only; the language is a choice"},
+	{"github.com/google/jsonschema-go", "internal/schema", "a v0 type in a public API couples every user to it"},
+	{"go.yaml.in/yaml", "internal/strictyaml", "one strict reader"},
+	{"github.com/gowebpki/jcs", "internal/strictjson", "one canonical form"},
+	{"database/sql", "connector/sqlstore", "stores are behind interfaces"},
+	{"testing", "authz/authztest sandbox/egress/egresstest connector/artifact/artifacttest connector/connectortest internal/peers internal/interop examples", "testing in production code registers flags and weighs"},
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+}
+
+func list(t *testing.T) map[string]listed {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", "./...")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	pkgs := map[string]listed{}
+	for d := json.NewDecoder(strings.NewReader(string(out))); d.More(); {
+		var p listed
+		require.NoError(t, d.Decode(&p))
+		pkgs[strings.TrimPrefix(p.ImportPath, module)] = p
+	}
+	return pkgs
+}
+
+// free are programs and tests: they may reach what they like of ours, but
+// nothing reaches them.
+func free(pkg string) bool {
+	return strings.HasPrefix(pkg, "examples/") || pkg == "internal/bench" || pkg == "internal/house" || strings.HasPrefix(pkg, "internal/interop")
+}
+
+// expand resolves "x+": x and all that x may reach.
+func expand(t *testing.T, rule string, table map[string]string) map[string]bool {
+	out := map[string]bool{}
+	for _, name := range strings.Fields(rule) {
+		name, deep := strings.CutSuffix(name, "+")
+		out[name] = true
+		if deep {
+			more, ok := table[name]
+			require.True(t, ok, "%s+ names no row", name)
+			for k := range expand(t, more, table) {
+				out[k] = true
+			}
+		}
+	}
+	return out
+}
+
+// breaches lists every arrow that the table does not have.
+func breaches(t *testing.T, pkgs map[string]listed, table map[string]string) (out []string) {
+	for pkg, p := range pkgs {
+		rule, known := table[pkg]
+		if !known && !free(pkg) {
+			out = append(out, pkg+" has no row")
+			continue
+		}
+		allowed := expand(t, rule, table)
+		for _, dep := range p.Deps {
+			ours, ok := strings.CutPrefix(dep, module)
+			switch {
+			case !ok || ours == pkg:
+			case free(ours) && !strings.HasPrefix(pkg, "examples/"):
+				out = append(out, pkg+" reaches the program "+ours)
+			case !free(pkg) && !allowed[ours]:
+				out = append(out, pkg+" reaches "+ours)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestImports(t *testing.T) {
+	require.Empty(t, breaches(t, list(t), may))
+}
+
+// The control: with a row taken away or emptied, the test fails.
+func TestImportsCanFail(t *testing.T) {
+	pkgs := list(t)
+	for _, row := range []struct{ pkg, rule, says string }{
+		{"connector", "", "connector reaches authz"},
+		{"sandbox/egress", "", "sandbox/egress reaches toolresult"},
+		{"internal/ledger", "internal/evidence+", "internal/ledger reaches authz"},
+	} {
+		table := map[string]string{}
+		for k, v := range may {
+			table[k] = v
+		}
+		table[row.pkg] = row.rule
+		require.Contains(t, strings.Join(breaches(t, pkgs, table), "\n"), row.says)
+		delete(table, row.pkg)
+	}
+}
+
+// intruders lists direct imports of a path outside of its places.
+func intruders(pkgs map[string]listed, path, places string) (out []string) {
+	for pkg, p := range pkgs {
+		home := slices.ContainsFunc(strings.Fields(places), func(h string) bool { return pkg == h || strings.HasPrefix(pkg, h+"/") })
+		for _, imp := range p.Imports {
+			if (imp == path || strings.HasPrefix(imp, path+"/") && path != "testing") && !home {
+				out = append(out, pkg+" imports "+imp)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestHeavyImports(t *testing.T) {
+	pkgs := list(t)
+	for _, o := range only {
+		require.Empty(t, intruders(pkgs, o.path, o.prefix), o.why)
+	}
+	require.NotEmpty(t, intruders(pkgs, "github.com/cedar-policy/cedar-go", ""), "control: the test sees imports")
+	require.NotEmpty(t, intruders(pkgs, "testing", ""), "control: the test sees imports")
+}
