@@ -48,11 +48,8 @@ type setup struct {
 	opts    connector.Options
 }
 
-// inc is the project that alice may use, secret is somebody else's.
-var (
-	inc    = authz.ResourceID{Type: "project", ID: "inc"}
-	secret = authz.ResourceID{Type: "project", ID: "secret"}
-)
+// inc is the project that alice may use.
+var inc = authz.ResourceID{Type: "project", ID: "inc"}
 
 // allowInc allows what concerns the project inc: searches are narrowed to it.
 func allowInc(r *authz.Request) (authz.Decision, error) {
@@ -151,7 +148,6 @@ func (w *world) keyed(capability, key, args string) *toolresult.Result {
 // keys is a broker with one key for everybody of the tenant.
 type keys struct {
 	mu   sync.Mutex
-	ends map[credential.Handle]bool
 	gone bool // the account was disconnected
 }
 

@@ -500,7 +500,7 @@ func (d *capabilityText) declaration() Declaration {
 		out.Output = json.RawMessage(d.output)
 	}
 	for _, r := range d.RateLimits {
-		out.RateLimits = append(out.RateLimits, RateLimit{Per: r.Per, Requests: r.Requests, Window: r.Window})
+		out.RateLimits = append(out.RateLimits, RateLimit(r))
 	}
 	return out
 }

@@ -38,7 +38,7 @@ type everything struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	Raw    []byte            `json:"raw,omitempty"`
 	Skip   func()            `json:"-"`
-	hidden int
+	hidden int               //lint:ignore U1000 it must not become an argument
 }
 
 func TestInputSaysWhatTypesSay(t *testing.T) {
@@ -192,7 +192,7 @@ func TestFieldsAreThoseOfEncodingJSON(t *testing.T) {
 	type deep struct {
 		A
 		*B
-		Q string `json:"q\"uote"`
+		Q string `json:"q\"uote"` //lint:ignore SA5008 that is the point
 		N string `json:",omitempty"`
 	}
 	var names []string

@@ -25,7 +25,7 @@ type outer struct {
 	At      time.Time      `yaml:"at"`
 	Any     any            `yaml:"any"`
 	Rate    float64        `yaml:"rate"`
-	inner   inner
+	inner   inner          //lint:ignore U1000 it must not be settable
 }
 
 func TestDecode(t *testing.T) {

@@ -424,14 +424,14 @@ func TestRedirects_S3(t *testing.T) {
 			_, _ = io.WriteString(w, "there")
 		case "/elsewhere":
 			w.Header().Set("Location", "http://evil.test/?leak")
-			w.WriteHeader(302)
+			w.WriteHeader(http.StatusFound)
 		case "/odd":
 			w.Header()["Location"] = []string{"http://[bad"}
-			w.WriteHeader(302)
+			w.WriteHeader(http.StatusFound)
 		case "/loop":
-			http.Redirect(w, r, "/loop", 302)
+			http.Redirect(w, r, "/loop", http.StatusFound)
 		default:
-			http.Redirect(w, r, "/there", 307)
+			http.Redirect(w, r, "/there", http.StatusTemporaryRedirect)
 		}
 	}
 	auths := 0
