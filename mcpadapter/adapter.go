@@ -1,0 +1,257 @@
+package mcpadapter
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/drawbridge-sdk/drawbridge/authz"
+	"github.com/drawbridge-sdk/drawbridge/connector"
+	"github.com/drawbridge-sdk/drawbridge/toolresult"
+)
+
+// A PrincipalFunc says who makes a request. It is called once for every request
+// and from many goroutines.
+//
+// Over HTTP, req is the request that arrived, without its body; headers and the
+// TLS state are what identity comes from. Over stdio req is nil, and the answer
+// comes from the host's environment.
+//
+// An error means that nobody is known. Over HTTP its code chooses the status:
+// PERMISSION_DENIED and INSUFFICIENT_SCOPE are 403, POLICY_UNAVAILABLE,
+// PROVIDER_UNAVAILABLE, RATE_LIMITED and TIMEOUT are 503, and everything else
+// is 401. Its text goes to [Options.Logger] only.
+type PrincipalFunc func(ctx context.Context, req *http.Request) (authz.Principal, error)
+
+// A Change is a call for which an operation key is wanted.
+type Change struct {
+	Principal  authz.Principal
+	Capability string
+
+	// Arguments are the model's. They are for correlation in the host, and no
+	// key should be made of them: the same words twice can be two intents.
+	Arguments []byte
+}
+
+// Options are options of [New]. Zero fields take the values in the comments.
+type Options struct {
+	// Name and Version are what the server calls itself. Empty: "drawbridge"
+	// and "0".
+	Name, Version string
+
+	// Instructions are for models that use the server. Empty: none.
+	Instructions string
+
+	// Profile names the profile that a caller works under; see
+	// [connector.InvokeRequest]. Nil or "": no narrowing.
+	Profile func(ctx context.Context, who authz.Principal) string
+
+	// OperationID gives the operation key of a change whose call carries none
+	// in _meta. Nil or "": such a change is refused. It must be the runtime's
+	// choice and never come from the arguments.
+	OperationID func(ctx context.Context, c *Change) string
+
+	// MaxRequestBytes bounds the body of an HTTP request and a line of stdio.
+	// 0: 1 MiB. Arguments have a limit of their own, 256 KiB.
+	MaxRequestBytes int64
+
+	// MaxTextBytes bounds the text beside a structured result. 0: 32 KiB.
+	MaxTextBytes int
+
+	// Hosts lists the values of the Host header that HTTP serves, with or
+	// without a port ("mcp.example.com"). Nil: every one, but only a loopback
+	// name on a loopback address, against DNS rebinding.
+	Hosts []string
+
+	// Origins lists the web origins ("https://app.example.com") whose pages
+	// may call over HTTP. Nil: none but the server's own.
+	Origins []string
+
+	// Logger gets what operators need: why a caller is not known, and what is
+	// wrong with a declaration. Nil: nothing is logged.
+	Logger *slog.Logger
+}
+
+// Adapter serves an Invoker over MCP. It is made by [New], is safe for
+// concurrent use, and keeps nothing about a caller.
+type Adapter struct {
+	inv     *connector.Invoker
+	who     PrincipalFunc
+	opts    Options
+	origins *http.CrossOriginProtection
+	front   *mcp.Server // for connections that stay; HTTP when the policy cannot be asked
+	classes classes
+
+	mu    sync.Mutex
+	tools map[string]*tool // by capability; declarations never change
+}
+
+const (
+	defaultRequestBytes = 1 << 20
+	surface             = "mcp"
+)
+
+// New returns an adapter. who is needed: there is no caller by default.
+// opts may be nil.
+func New(inv *connector.Invoker, who PrincipalFunc, opts *Options) (*Adapter, error) {
+	switch {
+	case inv == nil:
+		return nil, errors.New("mcpadapter: New needs an Invoker")
+	case who == nil:
+		return nil, errors.New("mcpadapter: New needs a PrincipalFunc; without one nobody is known, and nothing is served")
+	}
+	a := &Adapter{inv: inv, who: who, tools: map[string]*tool{}}
+	if opts != nil {
+		a.opts = *opts
+	}
+	if a.opts.Name == "" {
+		a.opts.Name = "drawbridge"
+	}
+	if a.opts.Version == "" {
+		a.opts.Version = "0"
+	}
+	if a.opts.MaxRequestBytes == 0 {
+		a.opts.MaxRequestBytes = defaultRequestBytes
+	}
+	if a.opts.MaxRequestBytes < 0 || a.opts.MaxTextBytes < 0 {
+		return nil, errors.New("mcpadapter: a limit in Options is negative; 0 is the default")
+	}
+	a.opts.Hosts = slices.Clone(a.opts.Hosts)
+	var err error
+	if a.origins, err = trust(a.opts.Origins); err != nil {
+		return nil, err
+	}
+	status, err := statusTool()
+	if err != nil {
+		return nil, err
+	}
+	a.tools[StatusTool] = status
+	a.front = a.server()
+	a.front.AddReceivingMiddleware(a.serveFront)
+	return a, nil
+}
+
+// server makes a server of the SDK without tools.
+func (a *Adapter) server() *mcp.Server {
+	return mcp.NewServer(&mcp.Implementation{Name: a.opts.Name, Version: a.opts.Version}, &mcp.ServerOptions{
+		Instructions: a.opts.Instructions,
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { *c = private() },
+	})
+}
+
+// private is the hint on every list: what is in it depends on who asks, and may
+// be taken away at any time.
+func private() mcp.Cacheable { return mcp.Cacheable{CacheScope: "private"} }
+
+// served are the methods that there are. The SDK knows more.
+var served = map[string]bool{
+	"initialize": true, "ping": true, "server/discover": true, "tools/list": true, "tools/call": true,
+	"notifications/initialized": true, "notifications/cancelled": true, "notifications/progress": true,
+	"notifications/roots/list_changed": true,
+}
+
+// Connect serves one connection over a transport of the SDK, such as one end of
+// [mcp.NewInMemoryTransports], and returns its session. It refuses to start when
+// the [PrincipalFunc] knows nobody without an HTTP request.
+func (a *Adapter) Connect(ctx context.Context, t mcp.Transport) (*mcp.ServerSession, error) {
+	ctx = context.WithValue(ctx, requestKey{}, (*request)(nil)) // what belongs to another request stays there
+	if _, err := a.who(ctx, nil); err != nil {
+		return nil, toolresult.WrapError(toolresult.AuthenticationRequired, "mcpadapter: the host says nobody is calling, and nothing is served", err)
+	}
+	return a.front.Connect(ctx, t, nil)
+}
+
+// A request is what is known about one HTTP request.
+type request struct {
+	principal authz.Principal
+	class     *class // nil: the policy cannot be asked
+}
+
+type requestKey struct{}
+
+// caller says who makes the request that ctx belongs to.
+func (a *Adapter) caller(ctx context.Context) (authz.Principal, error) {
+	if r, _ := ctx.Value(requestKey{}).(*request); r != nil {
+		return r.principal, nil
+	}
+	return a.who(ctx, nil)
+}
+
+// serveFront answers for connections that one server of the SDK stays with. It
+// has no tools of its own: everything is asked anew with each request.
+func (a *Adapter) serveFront(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (_ mcp.Result, err error) {
+		switch method {
+		case "tools/list":
+			return a.list(ctx)
+		case "tools/call":
+			r, ok := req.(*mcp.CallToolRequest)
+			if !ok || r.Params == nil {
+				return nil, unknownTool()
+			}
+			return a.callFront(ctx, r)
+		}
+		if !served[method] {
+			return nil, unknownMethod()
+		}
+		return next(ctx, method, req)
+	}
+}
+
+func (a *Adapter) list(ctx context.Context) (*mcp.ListToolsResult, error) {
+	who, err := a.caller(ctx)
+	if err != nil {
+		return nil, a.refusal(ctx, err).rpc()
+	}
+	c, err := a.classOf(ctx, who)
+	if err != nil {
+		return nil, a.refusal(ctx, err).rpc()
+	}
+	return &mcp.ListToolsResult{Tools: c.list(), Cacheable: private()}, nil
+}
+
+func (a *Adapter) callFront(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	who, err := a.caller(ctx)
+	if err != nil {
+		return nil, a.refusal(ctx, err).rpc()
+	}
+	c, err := a.classOf(ctx, who)
+	switch {
+	case toolresult.Code(err) == toolresult.AuthenticationRequired:
+		return nil, a.refusal(ctx, err).rpc()
+	case err != nil: // Invoke says so in an envelope, and to audit
+		return a.call(ctx, req, who, nil)
+	}
+	t := c.tools[req.Params.Name]
+	if t == nil {
+		return nil, unknownTool()
+	}
+	return a.call(ctx, req, who, t)
+}
+
+// unknownTool is the one answer for a tool that is not there and one that may
+// not be seen.
+func unknownTool() error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "unknown tool"}
+}
+
+func unknownMethod() error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found"}
+}
+
+func internalError() error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+}
+
+func (a *Adapter) log(ctx context.Context, text string, attrs ...slog.Attr) {
+	if a.opts.Logger != nil {
+		a.opts.Logger.LogAttrs(ctx, slog.LevelWarn, text, attrs...)
+	}
+}

@@ -1,0 +1,175 @@
+package mcpadapter
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// ServeStdio serves the standard input and output of the process until the
+// input ends or ctx does. Nothing else may write to the standard output.
+func (a *Adapter) ServeStdio(ctx context.Context) error {
+	return a.Stdio(ctx, os.Stdin, os.Stdout)
+}
+
+// Stdio serves one connection, one JSON-RPC message to a line, until in ends or
+// ctx does. It returns nil when in ends, ctx's error when that ends, and at once
+// an error when the [PrincipalFunc] knows nobody without an HTTP request.
+//
+// A line that is no message is answered with an error and the connection goes
+// on: -32700 for one that is not JSON, -32600 for one that is longer than
+// [Options.MaxRequestBytes], nested too deep, or a batch.
+//
+// If in is an io.Closer it is closed at the end, so that a pending read ends. One
+// that cannot be closed keeps a goroutine until its next line.
+func (a *Adapter) Stdio(ctx context.Context, in io.Reader, out io.Writer) error {
+	w := &lineWriter{w: out}
+	s, err := a.Connect(ctx, &mcp.IOTransport{
+		Reader:        &lineReader{r: bufio.NewReaderSize(in, 4096), in: in, out: w, limit: a.opts.MaxRequestBytes},
+		Writer:        w,
+		MaxLineLength: -1, // lineReader
+	})
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		_ = s.Close()
+		<-ended
+		return ctx.Err()
+	}
+}
+
+// A lineWriter lets one message at a time through.
+type lineWriter struct {
+	mu     sync.Mutex
+	w      io.Writer
+	closed bool
+}
+
+func (l *lineWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return 0, io.ErrClosedPipe
+	}
+	return l.w.Write(p)
+}
+
+func (l *lineWriter) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	return nil
+}
+
+// maxDepth bounds the nesting of a message. Results may be nested 128 deep.
+const maxDepth = 200
+
+// A lineReader hands on lines that are one JSON object each, and answers the
+// others itself.
+type lineReader struct {
+	r     *bufio.Reader
+	in    io.Reader
+	out   io.Writer
+	limit int64
+	line  []byte // what of the current line is left
+}
+
+func (l *lineReader) Read(p []byte) (int, error) {
+	for len(l.line) == 0 {
+		line, tooLong, err := l.next()
+		switch {
+		case err != nil:
+			return 0, err
+		case len(bytes.TrimSpace(line)) == 0 && !tooLong:
+			continue
+		}
+		if bad := judge(line, tooLong); bad != "" {
+			if _, err := io.WriteString(l.out, `{"jsonrpc":"2.0","id":null,"error":`+bad+"}\n"); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		l.line = append(bytes.TrimSpace(line), '\n')
+	}
+	n := copy(p, l.line)
+	l.line = l.line[n:]
+	return n, nil
+}
+
+// next returns one line. Of one that is too long only the fact is kept.
+func (l *lineReader) next() (line []byte, tooLong bool, err error) {
+	for {
+		part, err := l.r.ReadSlice('\n')
+		if int64(len(line)+len(part)) > l.limit {
+			line, tooLong = nil, true
+		} else if !tooLong {
+			line = append(line, part...)
+		}
+		switch {
+		case err == nil, errors.Is(err, io.EOF) && (len(line) > 0 || tooLong):
+			return line, tooLong, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, false, err
+		}
+	}
+}
+
+// judge returns the error for a line that is no message, or "".
+func judge(line []byte, tooLong bool) string {
+	switch {
+	case tooLong:
+		return `{"code":-32600,"message":"the message is too long"}`
+	case isBatch(line):
+		return `{"code":-32600,"message":"batches are not served; send one request at a time"}`
+	case deep(line):
+		return `{"code":-32600,"message":"the message is nested too deep"}`
+	case !json.Valid(line):
+		return `{"code":-32700,"message":"the message is not JSON"}`
+	case bytes.TrimSpace(line)[0] != '{':
+		return `{"code":-32600,"message":"the message is not an object"}`
+	}
+	return ""
+}
+
+// deep reports whether text nests values over maxDepth. It reads what is not
+// JSON as well.
+func deep(text []byte) bool {
+	depth, inString := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{', c == '[':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case c == '}', c == ']':
+			depth--
+		}
+	}
+	return false
+}
+
+// Close ends a read that is under way, if in can be closed.
+func (l *lineReader) Close() error {
+	if c, ok := l.in.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
