@@ -21,6 +21,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"strconv"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -190,7 +191,12 @@ func describe(out io.Writer, r *toolresult.Result) {
 	for _, s := range series {
 		fmt.Fprintf(out, "      %v %d points:", s.Labels, len(s.Points))
 		for _, p := range s.Points {
-			fmt.Fprint(out, " ", p.Value)
+			v, err := strconv.ParseFloat(p.Value, 64)
+			if err != nil {
+				fmt.Fprint(out, " ", p.Value)
+				continue
+			}
+			fmt.Fprintf(out, " %.3g", v)
 		}
 		fmt.Fprintln(out)
 	}
