@@ -43,7 +43,7 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		"no way to the system":        {host.System{Endpoint: "tickets"}, "one of Provider and URL"},
 		"two ways":                    {host.System{Endpoint: "tickets", URL: "http://127.0.0.1:1", Provider: providers.NewRedmine(nil)}, "one of Provider and URL"},
-		"an address of the internet":  {host.System{Endpoint: "tickets", URL: "http://user@192.0.2.1/"}, "BaseURL"},
+		"a user in the URL":           {host.System{Endpoint: "tickets", URL: "http://user@192.0.2.1/"}, "must not hold a user"},
 		"the connector's is not here": {host.System{Endpoint: "elsewhere", Provider: providers.NewRedmine(nil)}, `needs the endpoint "tickets"`},
 	} {
 		_, err := host.Open(authztest.AllowAsked(), []connector.Connector{c}, []host.System{row.s}, nil)
