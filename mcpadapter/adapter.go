@@ -88,6 +88,8 @@ type Adapter struct {
 	front   *mcp.Server // for connections that stay; HTTP when the policy cannot be asked
 	classes classes
 
+	complete mcp.CallToolResult // see completeResult
+
 	mu    sync.Mutex
 	tools map[string]*tool // by capability; declarations never change
 }
@@ -125,6 +127,9 @@ func New(inv *connector.Invoker, who PrincipalFunc, opts *Options) (*Adapter, er
 	a.opts.Hosts = slices.Clone(a.opts.Hosts)
 	var err error
 	if a.origins, err = trust(a.opts.Origins); err != nil {
+		return nil, err
+	}
+	if a.complete, err = completeResult(); err != nil {
 		return nil, err
 	}
 	status, err := statusTool()

@@ -35,7 +35,7 @@ func (a *Adapter) call(ctx context.Context, req *mcp.CallToolRequest, who authz.
 		}
 	}()
 	if t != nil && t.tool.Name == StatusTool {
-		return a.result(a.lookUp(ctx, req.Params.Arguments, who))
+		return a.result(req, a.lookUp(ctx, req.Params.Arguments, who))
 	}
 	key, err := a.operationKey(ctx, req.Params, who, t)
 	if err != nil {
@@ -47,11 +47,11 @@ func (a *Adapter) call(ctx context.Context, req *mcp.CallToolRequest, who authz.
 		Profile: a.profile(ctx, who), Key: key, Surface: surface, Progress: progress.report(),
 	})
 	progress.end()
-	return a.result(r)
+	return a.result(req, r)
 }
 
 // result is an envelope on the wire.
-func (a *Adapter) result(r *toolresult.Result) (*mcp.CallToolResult, error) {
+func (a *Adapter) result(req *mcp.CallToolRequest, r *toolresult.Result) (*mcp.CallToolResult, error) {
 	if r.Error != nil && r.Error.Code == toolresult.CapabilityUnknown && r.Effect.Disposition == toolresult.EffectNone {
 		return nil, unknownTool()
 	}
@@ -59,11 +59,22 @@ func (a *Adapter) result(r *toolresult.Result) (*mcp.CallToolResult, error) {
 	if err != nil {
 		return nil, internalError()
 	}
-	return &mcp.CallToolResult{
-		Content:           []mcp.Content{&mcp.TextContent{Text: r.Text(&toolresult.TextOptions{MaxBytes: a.opts.MaxTextBytes})}},
-		StructuredContent: json.RawMessage(text),
-		IsError:           r.Status == toolresult.StatusError,
-	}, nil
+	var out mcp.CallToolResult
+	if req.ProtocolVersion() >= "2026-07-28" {
+		out = a.complete
+	}
+	out.Content = []mcp.Content{&mcp.TextContent{Text: r.Text(&toolresult.TextOptions{MaxBytes: a.opts.MaxTextBytes})}}
+	out.StructuredContent = json.RawMessage(text)
+	out.IsError = r.Status == toolresult.StatusError
+	return &out, nil
+}
+
+// completeResult is the beginning of a result that says resultType "complete",
+// as revision 2026-07-28 demands. The SDK says it for tools that it runs itself,
+// and has no other way to say it.
+func completeResult() (out mcp.CallToolResult, err error) {
+	err = json.Unmarshal([]byte(`{"content":[],"resultType":"complete"}`), &out)
+	return out, err
 }
 
 // operationKey is the runtime's key of a change: the call's own, or else the
