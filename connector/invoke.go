@@ -222,7 +222,7 @@ func (p *path) checkKey() error {
 	bad := func(r rune) bool { return r < '!' || r > '~' }
 	switch {
 	case key == "":
-		return toolresult.NewError(toolresult.InvalidInput, "a change needs an operation key from the runtime, the same for every attempt at it")
+		return nil // write decides: an approval may carry one
 	case len(key) > 255 || strings.ContainsFunc(key, bad):
 		return toolresult.NewError(toolresult.InvalidInput, "the operation key is over 255 bytes, or holds something else than printable ASCII")
 	case p.cap.decl.Idempotency.Field != "" && p.cap.decl.Idempotency.Answer == "" && len(key) < shortestKey:

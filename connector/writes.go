@@ -20,6 +20,9 @@ import (
 // write runs a capability that changes something: render, approval, record,
 // send, receipt.
 func (p *path) write(ctx context.Context) *toolresult.Result {
+	if err := p.findKey(ctx); err != nil {
+		return toolresult.Failure(p.req.CallID, err)
+	}
 	intent := p.intent()
 	old, err := p.v.opts.Operations.Get(ctx, intent.Binding.Requester.Tenant, intent.ID)
 	switch {
@@ -119,8 +122,11 @@ func (p *path) prepare(ctx context.Context, intent *operation.Record) *toolresul
 	default:
 		return p.nothingRendered(r, err, seen)
 	}
-	if why := p.needsApproval(); why != "" {
-		return toolresult.Failure(p.req.CallID, p.approvalRequired(*intent, draft))
+	if p.needsApproval() == "" {
+		return nil
+	}
+	if err := p.approve(ctx, intent, draft); err != nil {
+		return toolresult.Failure(p.req.CallID, err)
 	}
 	return nil
 }
@@ -159,21 +165,6 @@ func (claimed) Send(context.Context, *ledger.Attempt) ledger.Claim {
 
 func (claimed) Look(context.Context, operation.Record) (ledger.Claim, []evidence.Exchange) {
 	return ledger.Claim{}, nil
-}
-
-// approvalRequired shows exactly what would be sent.
-func (p *path) approvalRequired(intent operation.Record, d *draft) *toolresult.Error {
-	b := intent.Binding
-	digest := strictjson.Digest(b.Digest, b.Capability, b.Version, b.Targets, b.Versions, b.Requester.Tenant, b.Requester.Issuer,
-		b.Requester.Subject, b.Connection, b.Revision, intent.ID, intent.Request)
-	e := toolresult.NewError(toolresult.ApprovalRequired, "a person must approve this very change first")
-	e.Approval = &toolresult.ApprovalStep{ID: "apr_" + digest[len("sha256:"):][:32], Digest: digest}
-	if d != nil {
-		e.Approval.Rendering = d.String()
-	} else {
-		e.Approval.Rendering = p.cap.decl.Name + "\n" + string(p.args)
-	}
-	return e
 }
 
 // errRendered ends the run that renders: the change was recorded, not sent.

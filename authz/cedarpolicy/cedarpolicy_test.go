@@ -331,9 +331,9 @@ func TestFacts(t *testing.T) {
 	alice, _ := authztest.Principal(t, "acme", "alice")
 	req := request(alice, authz.On(ticket("5")))
 	req.Context = map[string]any{"profile": "incident", "n": int64(3), "ok": true, "at": time.Date(2026, 4, 29, 2, 40, 0, 0, time.UTC), "tags": []string{"a", "b"}}
-	for _, purpose := range []authz.Purpose{authz.Execute, authz.Recheck, authz.Read} {
+	for _, purpose := range []authz.Purpose{authz.Execute, authz.Recheck, authz.Read, authz.Approve} {
 		req.Purpose = purpose
-		word := map[authz.Purpose]string{authz.Execute: "execute", authz.Recheck: "recheck", authz.Read: "read"}[purpose]
+		word := map[authz.Purpose]string{authz.Execute: "execute", authz.Recheck: "recheck", authz.Read: "read", authz.Approve: "approve"}[purpose]
 		d, err := newPolicy(t, `permit(principal, action, resource) when {
 			context.profile == "incident" && context.n == 3 && context.ok && context.tags.containsAll(["a", "b"]) &&
 			context.at > datetime("2026-04-29T02:35:00Z") && context.purpose == "`+word+`" };`, nil).Decide(t.Context(), req)

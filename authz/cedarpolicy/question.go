@@ -170,6 +170,8 @@ func purpose(p authz.Purpose) string {
 		return "recheck"
 	case authz.Read:
 		return "read"
+	case authz.Approve:
+		return "approve"
 	}
 	return "execute"
 }

@@ -1,0 +1,273 @@
+package connector
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/drawbridge-sdk/drawbridge/authz"
+	"github.com/drawbridge-sdk/drawbridge/connector/operation"
+	"github.com/drawbridge-sdk/drawbridge/toolresult"
+)
+
+// noApproval is the one text for an approval that is not there and one that the
+// caller may not see.
+func noApproval() *toolresult.Error {
+	return toolresult.NewError(toolresult.NotFound, "there is no such approval, or none that may be seen")
+}
+
+// findKey completes the request of a change: an approval may carry its key, and
+// one that a person will be asked about gets one.
+func (p *path) findKey(ctx context.Context) error {
+	if p.req.Approval != "" {
+		a, err := p.ownApproval(ctx)
+		if err != nil {
+			return err
+		}
+		if p.req.Key == "" {
+			p.req.Key = a.Key
+		}
+	}
+	if p.req.Key == "" && p.needsApproval() != "" {
+		p.req.Key = "approval-" + rand.Text()
+	}
+	if p.req.Key == "" {
+		return toolresult.NewError(toolresult.InvalidInput, "a change needs an operation key from the runtime, the same for every attempt at it")
+	}
+	return nil
+}
+
+// ownApproval returns the approval that the request names, if it is the
+// caller's.
+func (p *path) ownApproval(ctx context.Context) (authz.Approval, error) {
+	missing := toolresult.NewError(toolresult.ApprovalInvalid, "there is no such approval for this caller")
+	if p.v.opts.Approvals == nil {
+		return authz.Approval{}, missing
+	}
+	a, err := p.v.opts.Approvals.Approval(ctx, p.req.Principal.Key().Tenant, p.req.Approval)
+	switch {
+	case toolresult.Code(err) == toolresult.NotFound, err == nil && a.Statement.Requester != p.req.Principal.Key():
+		return authz.Approval{}, missing
+	case err != nil:
+		return authz.Approval{}, toolresult.WrapError(toolresult.PolicyUnavailable, "the approvals cannot be read now, so nothing is sent", err)
+	}
+	return a, nil
+}
+
+// approve fills in the approval that the change is made by, or says what is
+// missing: APPROVAL_REQUIRED with what a person needs, or APPROVAL_INVALID with
+// what does not fit.
+func (p *path) approve(ctx context.Context, intent *operation.Record, d *draft) *toolresult.Error {
+	now := authz.Statement{Binding: intent.Binding, Operation: intent.ID, Request: intent.Request}
+	if p.v.opts.Approvals == nil {
+		return required(p.draftApproval(now, intent, d))
+	}
+	if p.req.Approval != "" && p.req.Approval != now.ID() {
+		a, err := p.ownApproval(ctx)
+		if err != nil {
+			return toolresult.AsError(err)
+		}
+		return invalid(a.Statement.Differences(now)...)
+	}
+	a, err := p.v.opts.Approvals.Approval(ctx, now.Requester.Tenant, now.ID())
+	switch {
+	case toolresult.Code(err) == toolresult.NotFound:
+		return p.ask(ctx, p.draftApproval(now, intent, d))
+	case err != nil:
+		return toolresult.WrapError(toolresult.PolicyUnavailable, "the approvals cannot be read now, so nothing is sent", err)
+	}
+	return p.use(ctx, a, p.draftApproval(now, intent, d), intent)
+}
+
+// use checks an approval that belongs to the change. One that is over, or that
+// a stricter policy has overtaken, is asked for anew.
+func (p *path) use(ctx context.Context, a, fresh authz.Approval, intent *operation.Record) *toolresult.Error {
+	over, stricter := !a.Expires.After(time.Now()), fresh.Verdict != a.Verdict && fresh.Verdict != authz.Allow
+	fresh.Rev = a.Rev
+	switch {
+	case !a.Given() && !over && !stricter:
+		return required(a)
+	case a.Given() && over:
+		return p.again(ctx, fresh, invalid("expiry"))
+	case a.Given() && stricter:
+		return p.again(ctx, fresh, invalid("policy"))
+	case !a.Given():
+		return p.ask(ctx, fresh)
+	}
+	intent.Approval, intent.ApprovalEnds = a.ID, a.Expires
+	return nil
+}
+
+// again asks anew and says why the earlier answer does not count.
+func (p *path) again(ctx context.Context, fresh authz.Approval, why *toolresult.Error) *toolresult.Error {
+	asked := p.ask(ctx, fresh)
+	if asked.Code == toolresult.ApprovalRequired {
+		why.Approval = asked.Approval
+	}
+	return why
+}
+
+// draftApproval is the question about a change, before anybody has answered.
+func (p *path) draftApproval(now authz.Statement, intent *operation.Record, d *draft) authz.Approval {
+	a := authz.Approval{ID: now.ID(), Statement: now, Key: intent.Key, Targets: intent.Targets, Verdict: authz.Allow,
+		Asked: time.Now().UTC(), Rendering: p.cap.decl.Name + "\n" + string(p.args)}
+	a.Expires = a.Asked.Add(p.v.opts.ApprovalLife)
+	if p.grant.NeedsApproval() {
+		a.Verdict = authz.AllowWithApproval
+	}
+	if d != nil {
+		a.Rendering = d.String()
+		if p.endpoint != nil {
+			a.Rendering = p.endpoint.Origin() + "\n" + a.Rendering
+		}
+	}
+	return a
+}
+
+// ask records the question. When somebody else has asked it in the meantime,
+// theirs is the one.
+func (p *path) ask(ctx context.Context, a authz.Approval) *toolresult.Error {
+	kept, err := p.v.opts.Approvals.PutApproval(ctx, a)
+	if errors.Is(err, authz.ErrApprovalVersion) {
+		kept, err = p.v.opts.Approvals.Approval(ctx, a.Statement.Requester.Tenant, a.ID)
+	}
+	if err != nil {
+		return toolresult.WrapError(toolresult.PolicyUnavailable, "the approvals cannot be written now, so nobody can be asked", err)
+	}
+	return required(kept)
+}
+
+func required(a authz.Approval) *toolresult.Error {
+	e := toolresult.NewError(toolresult.ApprovalRequired, "a person must approve this very change first")
+	e.Approval = &toolresult.ApprovalStep{ID: a.ID, Digest: a.Statement.Digest(), Rendering: a.Rendering, Expires: a.Expires}
+	return e
+}
+
+func invalid(what ...string) *toolresult.Error {
+	e := toolresult.NewError(toolresult.ApprovalInvalid, "the approval is not for this change as it is now")
+	for _, w := range what {
+		e = e.With("", "does not fit any more: "+w)
+	}
+	return e
+}
+
+// ApproveRequest is a person's yes to one change.
+type ApproveRequest struct {
+	CallID    string          // as in InvokeRequest
+	Principal authz.Principal // who approves: verified, and of the requester's tenant
+	ID        string          // of error.approval.id
+	Digest    string          // of what the person was shown; another one is APPROVAL_INVALID
+}
+
+// Approve records that a principal approves a change. The policy is asked with
+// the purpose Approve, and has to allow it plainly: whoever needs an approval
+// for such a change cannot give one, not even for somebody else. Approving sends
+// nothing; the change is made when its owner repeats the call. Approving again
+// changes nothing.
+//
+// It returns the approval, or NOT_FOUND for one that is not there or that the
+// principal may not approve, APPROVAL_INVALID for another digest or a question
+// that is over. It is safe for concurrent use.
+func (v *Invoker) Approve(ctx context.Context, req *ApproveRequest) (authz.Approval, error) {
+	if req == nil {
+		req = &ApproveRequest{}
+	}
+	p := v.start(&InvokeRequest{CallID: req.CallID, Principal: req.Principal, Surface: "approval"})
+	a, err := p.give(ctx, req)
+	p.audit(ctx, p.approvalResult(err))
+	return a, err
+}
+
+// approvalResult is what audit keeps of an approval: it has no effect outside.
+func (p *path) approvalResult(err error) *toolresult.Result {
+	if err != nil {
+		return toolresult.Failure(p.req.CallID, err)
+	}
+	return toolresult.NoMatch(p.req.CallID)
+}
+
+func (p *path) give(ctx context.Context, req *ApproveRequest) (authz.Approval, error) {
+	if err := p.principal(ctx); err != nil {
+		return authz.Approval{}, err
+	}
+	store := p.v.opts.Approvals
+	if store == nil {
+		return authz.Approval{}, noApproval()
+	}
+	a, err := store.Approval(ctx, p.req.Principal.Key().Tenant, req.ID)
+	if err != nil {
+		if toolresult.Code(err) == toolresult.NotFound {
+			return authz.Approval{}, noApproval()
+		}
+		return authz.Approval{}, toolresult.WrapError(toolresult.PolicyUnavailable, "the approvals cannot be read now", err)
+	}
+	if err := p.mayApprove(ctx, a); err != nil {
+		return authz.Approval{}, err
+	}
+	switch {
+	case req.Digest != a.Statement.Digest():
+		return authz.Approval{}, invalid("what was shown")
+	case !a.Expires.After(time.Now()):
+		return authz.Approval{}, invalid("expiry")
+	case a.Given():
+		return a, nil
+	}
+	a.Approver, a.Approved = p.req.Principal.Key(), time.Now().UTC()
+	a.Expires = a.Approved.Add(p.v.opts.ApprovalLife)
+	kept, err := store.PutApproval(ctx, a)
+	if errors.Is(err, authz.ErrApprovalVersion) {
+		return authz.Approval{}, toolresult.NewError(toolresult.Conflict, "the approval has changed in the meantime; look at it again")
+	}
+	if err != nil {
+		return authz.Approval{}, toolresult.WrapError(toolresult.PolicyUnavailable, "the approval cannot be written now", err)
+	}
+	return kept, nil
+}
+
+// mayApprove asks the policy. Not being allowed and not being there are one
+// answer.
+func (p *path) mayApprove(ctx context.Context, a authz.Approval) error {
+	p.req.Capability, p.req.Key = a.Statement.Capability, a.Key
+	p.target = targetOf(operation.Record{Targets: a.Targets})
+	if err := p.lookup(ctx); err != nil {
+		return noApproval()
+	}
+	g, err := authz.Authorize(ctx, p.v.policy, p.question(authz.Approve))
+	if toolresult.Code(err) == toolresult.PolicyUnavailable {
+		return err
+	}
+	if err != nil || g.NeedsApproval() {
+		p.denied, _ = authz.Why(err)
+		return noApproval()
+	}
+	p.grant = g
+	return nil
+}
+
+// Approvals returns what waits for an answer that the principal may give,
+// oldest first, at most limit of the tenant's.
+func (v *Invoker) Approvals(ctx context.Context, who authz.Principal, limit int) ([]authz.Approval, error) {
+	p := v.start(&InvokeRequest{Principal: who, Surface: "approval"})
+	if err := p.principal(ctx); err != nil {
+		return nil, err
+	}
+	if v.opts.Approvals == nil {
+		return nil, nil
+	}
+	all, err := v.opts.Approvals.PendingApprovals(ctx, who.Key().Tenant, time.Now(), limit)
+	if err != nil {
+		return nil, toolresult.WrapError(toolresult.PolicyUnavailable, "the approvals cannot be read now", err)
+	}
+	var out []authz.Approval
+	for _, a := range all {
+		one := v.start(&InvokeRequest{Principal: who, Surface: "approval"})
+		switch err := one.mayApprove(ctx, a); {
+		case err == nil:
+			out = append(out, a)
+		case toolresult.Code(err) != toolresult.NotFound:
+			return nil, err
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,210 @@
+package connector_test
+
+import (
+	"encoding/json"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drawbridge-sdk/drawbridge/authz"
+	"github.com/drawbridge-sdk/drawbridge/authz/authztest"
+	"github.com/drawbridge-sdk/drawbridge/connector"
+	"github.com/drawbridge-sdk/drawbridge/toolresult"
+)
+
+// office is a world in which alice needs an approval for what boss may do
+// plainly.
+type office struct {
+	*world
+	desk   *desk
+	boss   authz.Principal
+	relax  bool // alice needs none
+	strict bool // everybody needs one
+}
+
+func newOffice(t *testing.T) *office {
+	o := &office{desk: &desk{}}
+	policy := authztest.Policy(func(r *authz.Request) (authz.Decision, error) {
+		d, err := allowInc(r)
+		if (r.Principal.Key().Subject != "boss" && !o.relax) || o.strict {
+			d.Verdict = authz.AllowWithApproval
+		}
+		return d, err
+	})
+	o.world = newWorld(t, setup{handler: o.desk.ServeHTTP, policy: policy, caps: []connector.Capability{createTicket()},
+		opts: connector.Options{Approvals: &authz.MemoryApprovals{}}})
+	o.boss = authztest.Caller(t, o.host, "acme", "boss")
+	return o
+}
+
+func (o *office) ask(args string) *toolresult.ApprovalStep {
+	o.t.Helper()
+	r := o.keyed("tickets.create", key, args)
+	require.Equal(o.t, toolresult.ApprovalRequired, r.Error.Code)
+	return r.Error.Approval
+}
+
+func (o *office) approve(who authz.Principal, step *toolresult.ApprovalStep) error {
+	_, err := o.inv.Approve(o.t.Context(), &connector.ApproveRequest{Principal: who, ID: step.ID, Digest: step.Digest})
+	return err
+}
+
+func (o *office) with(who authz.Principal, key, approval, args string) *toolresult.Result {
+	return o.inv.Invoke(o.t.Context(), &connector.InvokeRequest{Principal: who, Capability: "tickets.create", Key: key, Approval: approval, Arguments: json.RawMessage(args)})
+}
+
+func TestApproved_W1(t *testing.T) {
+	o := newOffice(t)
+	step := o.ask(args)
+	require.Contains(t, step.Rendering, "http://provider.test:80\nPOST /issues.json\n")
+	require.Equal(t, step, o.ask(args), "asking again asks the same")
+	pending, err := o.inv.Approvals(t.Context(), o.boss, 10)
+	require.NoError(t, err)
+	require.Len(t, pending, 1)
+	mine, err := o.inv.Approvals(t.Context(), o.alice, 10)
+	require.NoError(t, err)
+	require.Empty(t, mine, "who needs an approval gives none")
+
+	require.NoError(t, o.approve(o.boss, step))
+	require.NoError(t, o.approve(o.boss, step), "twice is once")
+	require.Zero(t, o.count("POST"), "approving sends nothing")
+	r := o.keyed("tickets.create", key, args)
+	require.Equal(t, toolresult.EffectApplied, r.Effect.Disposition, r.Err())
+	rec, err := o.store.Get(t.Context(), "acme", r.Effect.OperationID)
+	require.NoError(t, err)
+	require.Equal(t, step.ID, rec.Approval, "the operation's record is the use of the approval")
+	require.Equal(t, r.Effect, o.keyed("tickets.create", key, args).Effect)
+	require.Equal(t, 1, o.desk.count())
+}
+
+// Who may not approve learns nothing; what was not shown is not approved.
+func TestWhoApproves_W1_E7(t *testing.T) {
+	o := newOffice(t)
+	step := o.ask(args)
+	stranger := authztest.Caller(t, o.host, "other", "boss")
+	foreign, _ := authztest.Principal(t, "acme", "boss")
+	unknown := &toolresult.ApprovalStep{ID: "apr_nosuch", Digest: step.Digest}
+	missing := o.approve(o.boss, unknown)
+	require.ErrorIs(t, missing, toolresult.NotFound)
+	require.Equal(t, missing.Error(), o.approve(o.alice, step).Error(), "the requester, who needs an approval")
+	require.Equal(t, missing.Error(), o.approve(stranger, step).Error(), "another tenant's boss")
+	require.ErrorIs(t, o.approve(foreign, step), toolresult.AuthenticationRequired, "a boss that another authority made")
+	require.ErrorIs(t, o.approve(o.boss, &toolresult.ApprovalStep{ID: step.ID, Digest: "sha256:00"}), toolresult.ApprovalInvalid)
+	o.ask(args)
+	require.Zero(t, o.count("POST"))
+}
+
+// An approval is for one change: whatever is altered, it says what.
+func TestApprovalIsForOneChange_W1(t *testing.T) {
+	o := newOffice(t)
+	step := o.ask(args)
+	require.NoError(t, o.approve(o.boss, step))
+	bob := authztest.Caller(t, o.host, "acme", "bob")
+	for _, row := range []struct {
+		why, key, args string
+		who            authz.Principal
+		says           []string
+	}{
+		{"one byte of the arguments", key, `{"project":"inc","subject":"slow!"}`, o.alice, []string{"arguments", "rendered request"}},
+		{"another operation", "another-key-0123456789", args, o.alice, []string{"operation", "rendered request"}},
+		{"another principal", key, args, bob, nil},
+	} {
+		r := o.with(row.who, row.key, step.ID, row.args)
+		require.Equal(t, toolresult.ApprovalInvalid, r.Error.Code, row.why)
+		require.Len(t, r.Error.Problems, len(row.says), row.why)
+		for i, s := range row.says {
+			require.Contains(t, r.Error.Problems[i].Text, s, row.why)
+		}
+	}
+	require.Zero(t, o.count("POST"))
+	require.Equal(t, toolresult.ApprovalRequired, o.keyed("tickets.create", key, `{"project":"inc","subject":"slow!"}`).Error.Code, "another change is another question")
+}
+
+// A host without a key repeats the call by the approval.
+func TestApprovalCarriesTheKey_W1(t *testing.T) {
+	o := newOffice(t)
+	first := o.with(o.alice, "", "", args)
+	require.Equal(t, toolresult.ApprovalRequired, first.Error.Code)
+	require.NoError(t, o.approve(o.boss, first.Error.Approval))
+	r := o.with(o.alice, "", first.Error.Approval.ID, args)
+	require.Equal(t, toolresult.EffectApplied, r.Effect.Disposition, r.Err())
+	again := o.with(o.alice, "", first.Error.Approval.ID, args)
+	require.Equal(t, r.Effect, again.Effect, "one approval, one operation")
+	require.Equal(t, 1, o.desk.count())
+	o.relax = true
+	require.Equal(t, toolresult.InvalidInput, o.with(o.alice, "", "", args).Error.Code, "where nobody is asked, a key is needed")
+}
+
+func TestApprovalEnds_W1(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		step := o.ask(args)
+		time.Sleep(2 * time.Hour)
+		require.ErrorIs(t, o.approve(o.boss, step), toolresult.ApprovalInvalid, "the question is over")
+		step = o.ask(args)
+		require.NoError(t, o.approve(o.boss, step))
+		time.Sleep(2 * time.Hour)
+		late := o.keyed("tickets.create", key, args)
+		require.Equal(t, toolresult.ApprovalInvalid, late.Error.Code)
+		require.Contains(t, late.Error.Problems[0].Text, "expiry")
+		require.NoError(t, o.approve(o.boss, late.Error.Approval), "it is asked anew at once")
+		require.Equal(t, toolresult.EffectApplied, o.keyed("tickets.create", key, args).Effect.Disposition)
+		require.Equal(t, 1, o.desk.count())
+	})
+}
+
+// A stricter policy ends an approval; another revision that is as permissive
+// does not.
+func TestApprovalAndPolicy_W1(t *testing.T) {
+	s := createSpec()
+	s.Approval = connector.ApprovalAlways
+	revision, verdict := "r1", authz.Allow
+	policy := authztest.Policy(func(r *authz.Request) (authz.Decision, error) {
+		d, err := allowInc(r)
+		d.Revision = revision
+		if r.Principal.Key().Subject != "boss" {
+			d.Verdict = verdict
+		}
+		return d, err
+	})
+	for _, row := range []struct {
+		why string
+		set func()
+		ok  bool
+	}{
+		{"another revision, as permissive", func() { revision = "r2" }, true},
+		{"the policy now asks for approval itself", func() { verdict = authz.AllowWithApproval }, false},
+		{"the policy now denies", func() { verdict = authz.Deny }, false},
+	} {
+		revision, verdict = "r1", authz.Allow
+		d := &desk{}
+		w := newWorld(t, setup{handler: d.ServeHTTP, policy: policy, opts: connector.Options{Approvals: &authz.MemoryApprovals{}},
+			caps: []connector.Capability{connector.Write(s, connector.ByArgs(onProject), &creator{"cf_1"})}})
+		step := w.keyed("tickets.create", key, args).Error.Approval
+		boss := authztest.Caller(t, w.host, "acme", "boss")
+		_, err := w.inv.Approve(t.Context(), &connector.ApproveRequest{Principal: boss, ID: step.ID, Digest: step.Digest})
+		require.NoError(t, err, row.why)
+		row.set()
+		r := w.keyed("tickets.create", key, args)
+		require.Equal(t, row.ok, r.Effect.Disposition == toolresult.EffectApplied, "%s: %v", row.why, r.Err())
+		require.Equal(t, row.ok, d.count() == 1, row.why)
+	}
+}
+
+func TestApprovalUsedAtOnce_W1(t *testing.T) {
+	o := newOffice(t)
+	require.NoError(t, o.approve(o.boss, o.ask(args)))
+	var wg sync.WaitGroup
+	results := make([]*toolresult.Result, 20)
+	for i := range results {
+		wg.Go(func() { results[i] = o.with(o.alice, key, "", args) })
+	}
+	wg.Wait()
+	require.Equal(t, 1, o.desk.count())
+	for _, r := range results {
+		require.Contains(t, []toolresult.Disposition{toolresult.EffectApplied, toolresult.EffectUnknown}, r.Effect.Disposition, r.Err())
+	}
+}
