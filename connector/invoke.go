@@ -281,7 +281,11 @@ func (p *path) findTarget(ctx context.Context) error {
 		return nil
 	}
 	s := p.state(ctx, metadata)
-	target, err := guard(ctx, p.v, func() (authz.Target, error) { return c.Target(ctx, &TargetCall{&Call{s}}) })
+	run := guard[authz.Target]
+	if !p.cap.asks {
+		run = inline
+	}
+	target, err := run(ctx, p.v, func() (authz.Target, error) { return c.Target(ctx, &TargetCall{&Call{s}}) })
 	claim := evidence.Answered
 	if err != nil {
 		claim = evidence.Failed
@@ -354,7 +358,7 @@ func guard[T any](ctx context.Context, v *Invoker, f func() (T, error)) (out T, 
 		a := answer{err: toolresult.NewError(toolresult.Internal, "the connector left without an answer")}
 		defer func() {
 			if r := recover(); r != nil {
-				a.err = toolresult.WrapError(toolresult.Internal, "the connector panicked", fmt.Errorf("panic: %v", r))
+				a.err = panicked(r)
 			}
 			ch <- a
 		}()
@@ -373,6 +377,21 @@ func guard[T any](ctx context.Context, v *Invoker, f func() (T, error)) (out T, 
 	v.abandoned.Add(1)
 	v.log(ctx, "a connector's code ignores the end of its call, and was left behind")
 	return out, ctx.Err()
+}
+
+// inline runs a connector's code that has nobody to wait for in the goroutine
+// of the call: a goroutine of its own costs more than all such code does.
+func inline[T any](_ context.Context, _ *Invoker, f func() (T, error)) (out T, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = panicked(r)
+		}
+	}()
+	return f()
+}
+
+func panicked(r any) error {
+	return toolresult.WrapError(toolresult.Internal, "the connector panicked", fmt.Errorf("panic: %v", r))
 }
 
 // claimOf names what a connector's code returned from a read.
