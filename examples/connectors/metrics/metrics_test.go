@@ -38,7 +38,7 @@ func ask(t *testing.T, s host.System, scope authz.Scope) func(args string) *tool
 		t.Helper()
 		r := h.Invoker.Invoke(t.Context(), &connector.InvokeRequest{Principal: alice, Capability: "prometheus_query_range", Arguments: json.RawMessage(args)})
 		require.NoError(t, r.Validate(&toolresult.ValidateOptions{ReadOnly: true}))
-		require.NotContains(t, r.Text(nil), "7.77", "the other tenant's figures")
+		require.NotContains(t, string(r.Data), "7.77", "the other tenant's figures")
 		return r
 	}
 }

@@ -44,7 +44,7 @@ type World struct {
 // inside of it. A system with a URL is reached over the network.
 func Open(t testing.TB, policy authz.Policy, connectors []connector.Connector, systems ...host.System) *World {
 	t.Helper()
-	w := &World{t: t, secrets: []string{alr.Canary, fmt.Sprint(alr.CanaryLatency)}}
+	w := &World{t: t, secrets: []string{alr.Canary, fmt.Sprintf("\"%v\"", alr.CanaryLatency)}}
 	opts := &connector.Options{Forgetful: true, Audit: connector.AuditFunc(w.record)}
 	embedded := map[string]http.Handler{}
 	for i := range systems {
