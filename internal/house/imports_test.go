@@ -16,34 +16,35 @@ const module = "github.com/drawbridge-sdk/drawbridge/"
 // may lists what of ours each package reaches, with everything behind it. A
 // package that is not here fails the test: whoever adds one decides its place.
 var may = map[string]string{
-	"toolresult":                      "", // a newcomer who imports it gets the standard library alone
-	"authz/risk":                      "",
-	"authz":                           "toolresult authz/risk",
-	"authz/authztest":                 "authz+",
-	"authz/cedarpolicy":               "authz+",
-	"authz/connection":                "authz+",
-	"authz/credential":                "authz+",
-	"sandbox/egress":                  "toolresult internal/strictyaml", // never authz: the same transport serves processes and token endpoints
-	"sandbox/egress/egresstest":       "sandbox/egress+",
-	"connector/cursor":                "toolresult",
-	"connector/query":                 "",
-	"connector/provider":              "toolresult internal/strictjson",
-	"connector/artifact":              "authz+",
-	"connector/operation":             "authz+", // below connector, so that a store needs no connector
-	"connector/artifact/artifacttest": "connector/artifact+",
-	"connector":                       "authz/credential+ sandbox/egress+ connector/cursor+ connector/provider+ connector/artifact+ connector/operation+ internal/evidence+ internal/ledger+ internal/route+ internal/schema+ internal/strictyaml",
-	"mcpadapter":                      "connector+",
-	"mcpadapter/functioncall":         "connector+",
-	"internal/alr":                    "",
-	"internal/evidence":               "sandbox/egress+ connector/provider+",
-	"internal/ledger":                 "connector/operation+ internal/evidence+",
-	"internal/route":                  "internal/scopeql internal/strictjson",
-	"internal/schema":                 "toolresult internal/strictjson",
-	"internal/scopeql":                "",
-	"internal/strictjson":             "",
-	"internal/strictyaml":             "",
-	"internal/ci/summary":             "",
-	"internal/peers":                  "internal/alr",
+	"toolresult":                        "", // a newcomer who imports it gets the standard library alone
+	"authz/risk":                        "",
+	"authz":                             "toolresult authz/risk",
+	"authz/authztest":                   "authz+",
+	"authz/cedarpolicy":                 "authz+",
+	"authz/connection":                  "authz+",
+	"authz/credential":                  "authz+",
+	"sandbox/egress":                    "toolresult internal/strictyaml", // never authz: the same transport serves processes and token endpoints
+	"sandbox/egress/egresstest":         "sandbox/egress+",
+	"connector/cursor":                  "toolresult",
+	"connector/query":                   "",
+	"connector/provider":                "toolresult internal/strictjson",
+	"connector/artifact":                "authz+",
+	"connector/operation":               "authz+", // below connector, so that a store needs no connector
+	"connector/operation/operationtest": "connector/operation+",
+	"connector/artifact/artifacttest":   "connector/artifact+",
+	"connector":                         "authz/credential+ sandbox/egress+ connector/cursor+ connector/provider+ connector/artifact+ connector/operation+ internal/evidence+ internal/ledger+ internal/route+ internal/schema+ internal/strictyaml",
+	"mcpadapter":                        "connector+",
+	"mcpadapter/functioncall":           "connector+",
+	"internal/alr":                      "",
+	"internal/evidence":                 "sandbox/egress+ connector/provider+",
+	"internal/ledger":                   "connector/operation+ internal/evidence+",
+	"internal/route":                    "internal/scopeql internal/strictjson",
+	"internal/schema":                   "toolresult internal/strictjson",
+	"internal/scopeql":                  "",
+	"internal/strictjson":               "",
+	"internal/strictyaml":               "",
+	"internal/ci/summary":               "",
+	"internal/peers":                    "internal/alr",
 }
 
 // only says which packages may import what is heavy or what decides a design,
@@ -55,7 +56,7 @@ var only = []struct{ path, prefix, why string }{
 	{"go.yaml.in/yaml", "internal/strictyaml", "one strict reader"},
 	{"github.com/gowebpki/jcs", "internal/strictjson", "one canonical form"},
 	{"database/sql", "connector/sqlstore", "stores are behind interfaces"},
-	{"testing", "authz/authztest sandbox/egress/egresstest connector/artifact/artifacttest connector/connectortest internal/peers internal/interop examples", "testing in production code registers flags and weighs"},
+	{"testing", "authz/authztest sandbox/egress/egresstest connector/artifact/artifacttest connector/operation/operationtest connector/connectortest internal/peers internal/interop examples", "testing in production code registers flags and weighs"},
 }
 
 type listed struct {
