@@ -1,7 +1,7 @@
 // Package peers starts real servers for tests: Prometheus, Alertmanager, Redmine
-// and, in front of one of them, an nginx that loses receipts. They are loaded
-// with the data of package internal/alr and listen on the loopback interface
-// only, on a port that the system chooses.
+// and, in front of one of them, an nginx that loses receipts, loaded with the
+// data of package internal/alr; and an empty PostgreSQL. They listen on the
+// loopback interface only, on a port that the system chooses.
 //
 //	base := peers.Prometheus(t) // http://127.0.0.1:PORT, ready, gone after the test
 //
@@ -29,7 +29,8 @@ import (
 )
 
 // startWithin is how long a server may take until it answers. Real times on two
-// cores: Prometheus 0.2 s, Alertmanager 0.2 s, nginx 0.1 s, Redmine 6 s.
+// cores: Prometheus 0.2 s, Alertmanager 0.2 s, nginx 0.1 s, Redmine 6 s,
+// PostgreSQL 2 s.
 const startWithin = 3 * time.Minute
 
 // find returns the path of each program, or ends the test: skipped, or failed
@@ -117,9 +118,15 @@ func (s *server) stop() {
 	}
 }
 
-// ready polls url until it answers with status, and fails the test when that
-// takes longer than startWithin or the server has ended.
+// ready polls url until it answers with status.
 func (s *server) ready(t testing.TB, url string, header http.Header, status int) {
+	t.Helper()
+	s.until(t, func(ctx context.Context) error { return probe(ctx, url, header, status) })
+}
+
+// until polls, and fails the test when that takes longer than startWithin or
+// the server has ended.
+func (s *server) until(t testing.TB, probe func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startWithin)
 	defer cancel()
@@ -127,7 +134,7 @@ func (s *server) ready(t testing.TB, url string, header http.Header, status int)
 	defer tick.Stop()
 	var last error
 	for {
-		if last = probe(ctx, url, header, status); last == nil {
+		if last = probe(ctx); last == nil {
 			return
 		}
 		select {

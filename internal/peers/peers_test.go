@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -110,4 +112,11 @@ func TestAbsentServer(t *testing.T) {
 			require.Equal(t, skips, r.failed.Len() == 0)
 		})
 	}
+}
+
+func TestPostgreSQLAnswers(t *testing.T) {
+	dsn := PostgreSQL(t)
+	out, err := exec.Command(filepath.Join(postgresBin(t), "psql"), dsn, "-XAtc", "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Equal(t, "0\n", string(out), "it is empty")
 }
