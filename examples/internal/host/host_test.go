@@ -1,7 +1,9 @@
 package host_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -111,4 +113,31 @@ func TestOpenRefuses(t *testing.T) {
 		_, err := host.Open(authztest.AllowAsked(), []connector.Connector{c}, []host.System{row.s}, nil)
 		require.ErrorContains(t, err, row.says, why)
 	}
+}
+
+// A connector, a system and a policy are a host.
+func ExampleOpen() {
+	c, err := tickets.New("tickets", nil)
+	if err != nil {
+		return
+	}
+	policy := authztest.Allow(authz.ResourceID{Type: "project", ID: "inc"})
+	h, err := host.Open(policy, []connector.Connector{c}, []host.System{
+		{Endpoint: "tickets", Connector: "tickets", Provider: providers.NewRedmine(nil), Header: "X-Redmine-API-Key", Key: alr.TicketKey},
+	}, nil)
+	if err != nil {
+		return
+	}
+	defer h.Close()
+	alice, err := h.Principal("alice")
+	if err != nil {
+		return
+	}
+	for _, ticket := range []string{"INC-4821", "SECRET-4820"} {
+		r := h.Invoker.Invoke(context.Background(), &connector.InvokeRequest{Principal: alice, Capability: "get_ticket", Arguments: json.RawMessage(`{"ticket":"` + ticket + `"}`)})
+		fmt.Println(r.Err())
+	}
+	// Output:
+	// NOT_FOUND: there is no such ticket, or none that may be seen
+	// PERMISSION_DENIED: not allowed
 }
