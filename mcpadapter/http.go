@@ -223,7 +223,7 @@ func idOf(body []byte) json.RawMessage {
 	var m struct {
 		ID json.RawMessage `json:"id"`
 	}
-	if json.Unmarshal(body, &m) != nil || len(m.ID) == 0 || len(m.ID) > 512 || m.ID[0] == '{' || m.ID[0] == '[' {
+	if json.Unmarshal(body, &m) != nil || len(m.ID) == 0 || len(m.ID) > 512 || !strings.ContainsRune(`"-0123456789`, rune(m.ID[0])) {
 		return json.RawMessage("null")
 	}
 	return m.ID

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
@@ -186,6 +187,26 @@ func TestTwoPrincipalsOnOneConnection_A4_A8(t *testing.T) {
 		require.Equal(t, -32602, denied.Error.Code)
 	}
 	require.Equal(t, 3, w.count("GET /tickets/1"), "alice's three and none of bob's")
+}
+
+// Many callers at once, each with what is theirs.
+func TestManyCallersAtOnce_A8(t *testing.T) {
+	w := newWorld(t)
+	h := w.adapter(t, w.byToken, nil).HTTP()
+	var wg sync.WaitGroup
+	for i := range 32 {
+		wg.Go(func() {
+			token, sees := "alice", true
+			if i%2 == 0 {
+				token, sees = "bob", false
+			}
+			assert.Equal(t, sees, strings.Contains(post(t, h, token, modern("tools/list", i, "")).Text, `"tickets.get"`))
+			got := post(t, h, token, modern("tools/call", i, `"name":"tickets.get","arguments":{"id":"1"}`))
+			assert.Equal(t, sees, got.Error == nil, got.Text)
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 16, w.count("GET /tickets/1"))
 }
 
 // What is hidden and what does not exist are one answer, byte for byte, also

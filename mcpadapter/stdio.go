@@ -35,7 +35,7 @@ func (a *Adapter) Stdio(ctx context.Context, in io.Reader, out io.Writer) error 
 	calls := &pending{zero: make(chan struct{}, 1), closed: make(chan struct{})}
 	w := &lineWriter{w: out, calls: calls}
 	s, err := a.Connect(ctx, &mcp.IOTransport{
-		Reader:        &lineReader{r: bufio.NewReaderSize(in, 4096), in: in, out: w, calls: calls, limit: a.opts.MaxRequestBytes},
+		Reader:        &lineReader{r: newLines(in), in: in, out: w, calls: calls, limit: a.opts.MaxRequestBytes},
 		Writer:        w,
 		MaxLineLength: -1, // lineReader has a limit
 	})
@@ -53,6 +53,8 @@ func (a *Adapter) Stdio(ctx context.Context, in io.Reader, out io.Writer) error 
 		return ctx.Err()
 	}
 }
+
+func newLines(in io.Reader) *bufio.Reader { return bufio.NewReaderSize(in, 4096) }
 
 // pending counts calls without an answer. The SDK gives calls up when its input
 // ends; so the end of the input is kept back until there are none.
