@@ -48,6 +48,8 @@ type Error struct {
 	Path string // "capabilities[2].effect"; "" is the whole
 	Text string // what is wrong, and what to do
 
+	column int // from 1, in characters; 0 if the parser did not say
+
 	// Err is what a type said that reads itself, or nil. It may quote the
 	// value, and Error does not show it.
 	Err error
@@ -200,7 +202,7 @@ func library(err error, text string) *Error {
 		err = le.Errors[0]
 	}
 	if le, ok := errors.AsType[*yaml.LoadError](err); ok {
-		e.Line = le.Mark.Line
+		e.Line, e.column = le.Mark.Line, le.Mark.Column
 		if strings.Contains(le.Message, "depth") {
 			e.Text = "is nested too deeply; write it flatter"
 		}
