@@ -20,6 +20,8 @@ var may = map[string]string{
 	"authz/risk":                        "",
 	"authz":                             "toolresult authz/risk",
 	"authz/authztest":                   "authz+",
+	"authz/bearer":                      "authz+ sandbox/egress+ internal/strictjson",
+	"authz/bearer/bearertest":           "sandbox/egress/egresstest+", // an issuer knows nothing of those that it issues for
 	"authz/cedarpolicy":                 "authz+",
 	"authz/connection":                  "authz+",
 	"authz/credential":                  "authz+",
@@ -52,11 +54,12 @@ var may = map[string]string{
 var only = []struct{ path, prefix, why string }{
 	{"github.com/modelcontextprotocol/go-sdk", "mcpadapter internal/interop internal/bench examples", "a connector must not depend on one surface"},
 	{"github.com/cedar-policy/cedar-go", "authz/cedarpolicy internal/bench", "the core knows the Policy interface only; the language is a choice"},
+	{"github.com/go-jose/go-jose", "authz/bearer", "one reader of tokens; its defaults let tokens without an end or a type pass"},
 	{"github.com/google/jsonschema-go", "internal/schema", "a v0 type in a public API couples every user to it"},
 	{"go.yaml.in/yaml", "internal/strictyaml", "one strict reader"},
 	{"github.com/gowebpki/jcs", "internal/strictjson", "one canonical form"},
 	{"database/sql", "connector/sqlstore", "stores are behind interfaces"},
-	{"testing", "authz/authztest sandbox/egress/egresstest connector/artifact/artifacttest connector/operation/operationtest connector/connectortest internal/peers internal/interop examples", "testing in production code registers flags and weighs"},
+	{"testing", "authz/authztest authz/bearer/bearertest sandbox/egress/egresstest connector/artifact/artifacttest connector/operation/operationtest connector/connectortest internal/peers internal/interop examples", "testing in production code registers flags and weighs"},
 }
 
 type listed struct {
