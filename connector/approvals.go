@@ -61,6 +61,9 @@ func (p *path) ownApproval(ctx context.Context) (authz.Approval, error) {
 func (p *path) approve(ctx context.Context, intent *operation.Record, d *draft) *toolresult.Error {
 	now := authz.Statement{Binding: intent.Binding, Operation: intent.ID, Request: intent.Request}
 	if p.v.opts.Approvals == nil {
+		if p.req.Approval != "" {
+			return invalid("approvals are not kept here")
+		}
 		return required(p.draftApproval(now, intent, d))
 	}
 	if p.req.Approval != "" && p.req.Approval != now.ID() {
@@ -69,6 +72,9 @@ func (p *path) approve(ctx context.Context, intent *operation.Record, d *draft) 
 			return toolresult.AsError(err)
 		}
 		return invalid(a.Statement.Differences(now)...)
+	}
+	if p.needsApproval() == "" {
+		return nil // it is named, fits, and is not needed any more
 	}
 	a, err := p.v.opts.Approvals.Approval(ctx, now.Requester.Tenant, now.ID())
 	switch {
@@ -118,9 +124,6 @@ func (p *path) draftApproval(now authz.Statement, intent *operation.Record, d *d
 	}
 	if d != nil {
 		a.Rendering = d.String()
-		if p.endpoint != nil {
-			a.Rendering = p.endpoint.Origin() + "\n" + a.Rendering
-		}
 	}
 	return a
 }
@@ -162,9 +165,10 @@ type ApproveRequest struct {
 
 // Approve records that a principal approves a change. The policy is asked with
 // the purpose Approve, and has to allow it plainly: whoever needs an approval
-// for such a change cannot give one, not even for somebody else. Approving sends
-// nothing; the change is made when its owner repeats the call. Approving again
-// changes nothing.
+// for such a change cannot give one, not even for somebody else. Nor can the
+// requester, unless Options.SelfApproval is set, nor anybody who acts for
+// somebody else: an agent does not approve. Approving sends nothing; the change
+// is made when its owner repeats the call. Approving again changes nothing.
 //
 // It returns the approval, or NOT_FOUND for one that is not there or that the
 // principal may not approve, APPROVAL_INVALID for another digest or a question
@@ -174,17 +178,20 @@ func (v *Invoker) Approve(ctx context.Context, req *ApproveRequest) (authz.Appro
 		req = &ApproveRequest{}
 	}
 	p := v.start(&InvokeRequest{CallID: req.CallID, Principal: req.Principal, Surface: "approval"})
-	a, err := p.give(ctx, req)
-	p.audit(ctx, p.approvalResult(err))
-	return a, err
-}
-
-// approvalResult is what audit keeps of an approval: it has no effect outside.
-func (p *path) approvalResult(err error) *toolresult.Result {
-	if err != nil {
-		return toolresult.Failure(p.req.CallID, err)
+	var a authz.Approval
+	r := p.finish(ctx, func(ctx context.Context) *toolresult.Result {
+		ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
+		defer cancel()
+		var err error
+		if a, err = p.give(ctx, req); err != nil {
+			return toolresult.Failure(p.req.CallID, err)
+		}
+		return toolresult.NoMatch(p.req.CallID) // it has no effect outside
+	})
+	if err := r.Err(); err != nil {
+		return authz.Approval{}, err
 	}
-	return toolresult.NoMatch(p.req.CallID)
+	return a, nil
 }
 
 func (p *path) give(ctx context.Context, req *ApproveRequest) (authz.Approval, error) {
@@ -228,6 +235,10 @@ func (p *path) give(ctx context.Context, req *ApproveRequest) (authz.Approval, e
 // mayApprove asks the policy. Not being allowed and not being there are one
 // answer.
 func (p *path) mayApprove(ctx context.Context, a authz.Approval) error {
+	self := a.Statement.Requester == p.req.Principal.Key()
+	if p.req.Principal.Identity().Delegation != nil || self && !p.v.opts.SelfApproval {
+		return noApproval()
+	}
 	p.req.Capability, p.req.Key = a.Statement.Capability, a.Key
 	p.target = targetOf(operation.Record{Targets: a.Targets})
 	if err := p.lookup(ctx); err != nil {
@@ -246,7 +257,7 @@ func (p *path) mayApprove(ctx context.Context, a authz.Approval) error {
 }
 
 // Approvals returns what waits for an answer that the principal may give,
-// oldest first, at most limit of the tenant's.
+// oldest first, at most limit of them, out of the tenant's first thousand.
 func (v *Invoker) Approvals(ctx context.Context, who authz.Principal, limit int) ([]authz.Approval, error) {
 	p := v.start(&InvokeRequest{Principal: who, Surface: "approval"})
 	if err := p.principal(ctx); err != nil {
@@ -255,7 +266,8 @@ func (v *Invoker) Approvals(ctx context.Context, who authz.Principal, limit int)
 	if v.opts.Approvals == nil {
 		return nil, nil
 	}
-	all, err := v.opts.Approvals.PendingApprovals(ctx, who.Key().Tenant, time.Now(), limit)
+	const most = 1000 // that are looked at
+	all, err := v.opts.Approvals.PendingApprovals(ctx, who.Key().Tenant, time.Now(), most)
 	if err != nil {
 		return nil, toolresult.WrapError(toolresult.PolicyUnavailable, "the approvals cannot be read now", err)
 	}
@@ -263,6 +275,8 @@ func (v *Invoker) Approvals(ctx context.Context, who authz.Principal, limit int)
 	for _, a := range all {
 		one := v.start(&InvokeRequest{Principal: who, Surface: "approval"})
 		switch err := one.mayApprove(ctx, a); {
+		case len(out) >= limit:
+			return out, nil
 		case err == nil:
 			out = append(out, a)
 		case toolresult.Code(err) != toolresult.NotFound:

@@ -59,7 +59,7 @@ func (o *office) with(who authz.Principal, key, approval, args string) *toolresu
 func TestApproved_W1(t *testing.T) {
 	o := newOffice(t)
 	step := o.ask(args)
-	require.Contains(t, step.Rendering, "http://provider.test:80\nPOST /issues.json\n")
+	require.Contains(t, step.Rendering, "POST http://provider.test:80/issues.json\nas acme-account\nAccept: application/json\n")
 	require.Equal(t, step, o.ask(args), "asking again asks the same")
 	pending, err := o.inv.Approvals(t.Context(), o.boss, 10)
 	require.NoError(t, err)

@@ -52,41 +52,82 @@ func (p *path) keep(ctx context.Context, r *toolresult.Result) error {
 
 // ArtifactRequest asks for what is behind a data_ref.
 type ArtifactRequest struct {
+	CallID    string // as in InvokeRequest
 	Principal authz.Principal
 	Ref       artifact.Ref
 }
 
 // ReadArtifact authorizes the principal now, for what the artifact was read
-// under, and returns its bytes, which the caller closes. Having the ref grants
-// nothing: somebody else's, one that is not there and one that may not be read
-// any more are all NOT_FOUND. It is safe for concurrent use.
+// under and with the account that it was read with, and returns its bytes, which
+// the caller closes. Having the ref grants nothing: somebody else's, one that is
+// not there and one that may not be read any more are all NOT_FOUND. Each reading
+// is audited. It is safe for concurrent use.
 func (v *Invoker) ReadArtifact(ctx context.Context, req *ArtifactRequest) (*artifact.Meta, io.ReadCloser, error) {
-	missing := toolresult.NewError(toolresult.NotFound, "there is no such artifact, or none that may be read")
-	if req == nil || !vouched(v.trusted, req.Principal) {
-		return nil, nil, toolresult.NewError(toolresult.AuthenticationRequired, "the caller is not known, or its identity is over")
+	if req == nil {
+		req = &ArtifactRequest{}
 	}
-	if v.opts.Artifacts == nil {
-		return nil, nil, missing
+	p := v.start(&InvokeRequest{CallID: req.CallID, Principal: req.Principal, Surface: "artifact"})
+	var meta *artifact.Meta
+	var body io.ReadCloser
+	r := p.finish(ctx, func(ctx context.Context) *toolresult.Result {
+		var err error
+		if meta, body, err = p.openArtifact(ctx, req.Ref); err != nil {
+			return toolresult.Failure(p.req.CallID, err)
+		}
+		r := toolresult.Complete(p.req.CallID, nil)
+		r.DataRef = req.Ref.String()
+		return r
+	})
+	if err := r.Err(); err != nil {
+		return nil, nil, err
 	}
-	meta, body, err := v.opts.Artifacts.Open(ctx, req.Principal.Key().Tenant, req.Ref)
+	return meta, body, nil
+}
+
+func noArtifact() error {
+	return toolresult.NewError(toolresult.NotFound, "there is no such artifact, or none that may be read")
+}
+
+func (p *path) openArtifact(ctx context.Context, ref artifact.Ref) (*artifact.Meta, io.ReadCloser, error) {
+	if err := p.principal(ctx); err != nil {
+		return nil, nil, err
+	}
+	if p.v.opts.Artifacts == nil {
+		return nil, nil, noArtifact()
+	}
+	meta, body, err := p.v.opts.Artifacts.Open(ctx, p.req.Principal.Key().Tenant, ref)
 	if err != nil {
 		if toolresult.Code(err) == toolresult.NotFound {
-			return nil, nil, missing
+			err = noArtifact()
 		}
 		return nil, nil, err
 	}
-	if err := v.mayRead(ctx, req.Principal, meta); err != nil {
+	if err := p.mayRead(ctx, meta); err != nil {
 		body.Close()
-		if toolresult.Code(err) == toolresult.PermissionDenied {
-			return nil, nil, missing
+		if toolresult.Code(err) != toolresult.PolicyUnavailable {
+			err = noArtifact()
 		}
 		return nil, nil, err
 	}
 	return meta, body, nil
 }
 
-// mayRead asks the policy for as much as the artifact was read under.
-func (v *Invoker) mayRead(ctx context.Context, who authz.Principal, meta *artifact.Meta) error {
+// mayRead asks for the account and the rights that the artifact was read with.
+// Whose it is comes first: an outage must not tell a stranger that it is there.
+func (p *path) mayRead(ctx context.Context, meta *artifact.Meta) error {
+	if meta.Owner != p.req.Principal.Key() {
+		return noArtifact()
+	}
+	p.req.Capability, p.req.Connection = meta.Action.Capability, meta.Connection
+	if err := p.lookup(ctx); err != nil {
+		return err
+	}
+	if err := p.binding(ctx); err != nil {
+		return err
+	}
+	if p.conn.ID != meta.Connection {
+		return noArtifact()
+	}
 	target := authz.OnConnection()
 	if !meta.Scope.Whole() {
 		var objects []authz.Object
@@ -95,19 +136,22 @@ func (v *Invoker) mayRead(ctx context.Context, who authz.Principal, meta *artifa
 		}
 		target = authz.On(objects...)
 	}
-	g, err := authz.Authorize(ctx, v.policy, &authz.Request{Principal: who, Action: meta.Action, Purpose: authz.Read, Target: target})
+	p.target = target
+	g, err := authz.Authorize(ctx, p.v.policy, p.question(authz.Read))
 	if err != nil {
 		return err
 	}
-	covered := g.Scope().Whole()
-	for _, r := range meta.Scope.Resources() {
-		covered = g.Scope().Whole() || g.PermitsDuring(r.Window, r.ResourceID)
-		if !covered {
-			break
-		}
+	p.grant = g
+	if g.Scope().Whole() {
+		return nil
 	}
-	if !covered || meta.Owner != who.Key() {
-		return toolresult.NewError(toolresult.PermissionDenied, "not allowed")
+	if meta.Scope.Whole() {
+		return noArtifact()
+	}
+	for _, r := range meta.Scope.Resources() {
+		if !g.PermitsDuring(r.Window, r.ResourceID) {
+			return noArtifact()
+		}
 	}
 	return nil
 }

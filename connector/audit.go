@@ -84,10 +84,15 @@ func (p *path) audit(ctx context.Context, r *toolresult.Result) {
 	}
 	e := p.event()
 	e.Result = r.Record()
-	if err := p.v.opts.Audit.Record(context.WithoutCancel(ctx), e); err != nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditLimit)
+	defer cancel()
+	if err := p.v.opts.Audit.Record(ctx, e); err != nil {
 		p.v.log(ctx, "the audit sink failed", slog.String("call_id", p.req.CallID))
 	}
 }
+
+// auditLimit is how long a call waits for the audit sink after its end.
+const auditLimit = 10 * time.Second
 
 // argumentsDigest is what audit keeps of arguments, before they were checked.
 func argumentsDigest(args []byte) string { return strictjson.Digest(string(args)) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +39,7 @@ const (
 type state struct {
 	v         *Invoker
 	cap       *registered
+	path      *path // which call this is a run of
 	mode      mode
 	id        string
 	principal authz.Principal
@@ -175,13 +177,18 @@ func (c *Call) HTTPClient() *http.Client {
 // Dispatch records that the change is about to leave by another way than
 // HTTPClient: a program, a message, a remote MCP server. It is durable when it
 // returns nil; on any error nothing may be sent. It succeeds once per call, and
-// never in the run that renders.
+// never in the run that renders. A capability that declares a route that changes
+// something cannot use it: its changes go through HTTPClient.
 //
 // A connector that reports an effect without HTTPClient or Dispatch having
 // seen one violates the contract.
 func (c *Call) Dispatch(ctx context.Context) error {
 	if c == nil || c.s == nil || c.s.gate == nil {
 		return toolresult.NewError(toolresult.ContractViolation, "a read dispatches nothing")
+	}
+	if slices.ContainsFunc(c.s.cap.decl.Routes, func(r Route) bool { return r.Effect == Changes }) {
+		c.s.breached("a change with routes left by another way")
+		return toolresult.NewError(toolresult.ContractViolation, "a capability with routes that change something changes nothing by another way")
 	}
 	return c.s.gate.outside(ctx)
 }
@@ -198,6 +205,14 @@ func (c *Call) Progress(p Progress) {
 	if !over {
 		c.s.progress(p)
 	}
+}
+
+// state is nil for a call that no Invoker made.
+func (c *Call) state() *state {
+	if c == nil {
+		return nil
+	}
+	return c.s
 }
 
 // close ends what the call can do. It returns what the transport saw.

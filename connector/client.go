@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/connector/provider"
@@ -60,7 +62,26 @@ func (s *state) client(reads bool) *http.Client {
 	if *at == nil {
 		*at = s.endpoint.Open(s.ctx, s.hooks(reads))
 	}
-	return (*at).Client()
+	c := (*at).Client()
+	c.Transport = marked{s.path, c.Transport}
+	return c
+}
+
+// marked is the transport of a call. It refuses the context of another call: a
+// client that was kept must not serve somebody else while its own call lives.
+type marked struct {
+	path *path
+	next http.RoundTripper
+}
+
+type callKey struct{}
+
+// RoundTrip implements [http.RoundTripper].
+func (m marked) RoundTrip(r *http.Request) (*http.Response, error) {
+	if of, ok := r.Context().Value(callKey{}).(*path); ok && of != m.path {
+		return nil, &Denied{Rule: "the request belongs to another call than the client"}
+	}
+	return m.next.RoundTrip(r)
 }
 
 func (s *state) hooks(reads bool) *egress.Hooks {
@@ -76,7 +97,7 @@ func (s *state) hooks(reads bool) *egress.Hooks {
 		}
 	}
 	if s.gate != nil && !reads {
-		h.Commit = func(ctx context.Context, r *egress.Request) error { return s.gate.commit(ctx, draftOf(r)) }
+		h.Commit = func(ctx context.Context, r *egress.Request) error { return s.gate.commit(ctx, s.draft(r)) }
 	}
 	return h
 }
@@ -99,6 +120,8 @@ func (s *state) allow(r *egress.Request, reads bool) (egress.Effect, error) {
 		d.Rule = "before there is a grant, only metadata can be read"
 	case s.mode != metadata && !s.permits(m, d.Resources):
 		d.Rule = "outside the grant"
+	case s.header(m, r.Header) != "":
+		d.Rule = "the header " + s.header(m, r.Header) + " is not declared"
 	case changes && (reads || s.gate == nil):
 		s.breached("a read tried to change something")
 		d.Rule = "a read changes nothing"
@@ -138,6 +161,31 @@ func (s *state) permits(m *route.Match, touched []authz.ResourceID) bool {
 		return s.grant.Scope().Whole()
 	}
 	return s.grant.PermitsDuring(toolresult.Interval{Start: m.Window.Start, End: m.Window.End}, touched...)
+}
+
+// free are the headers that every request may bear. Others can make a provider
+// read another request than the one that was checked, or act for somebody else,
+// and are declared by the route.
+var free = map[string]bool{
+	"Accept": true, "Accept-Charset": true, "Accept-Encoding": true, "Accept-Language": true, "Content-Type": true, "Content-Length": true,
+	"If-Match": true, "If-None-Match": true, "If-Modified-Since": true, "If-Unmodified-Since": true, "Range": true, "User-Agent": true,
+}
+
+// header returns a header that is neither free nor declared.
+func (s *state) header(m *route.Match, h http.Header) string {
+	for name := range h {
+		if free[name] || s.cap.decl.Idempotency.Header != "" && name == http.CanonicalHeaderKey(s.cap.decl.Idempotency.Header) {
+			continue
+		}
+		named := func(declared string) bool { return http.CanonicalHeaderKey(declared) == name }
+		touched := func(touch string) bool {
+			return strings.Contains(strings.ToLower(touch), "{^"+strings.ToLower(name)+"}")
+		}
+		if !slices.ContainsFunc(s.cap.headers[m.Route.Pattern], named) && !slices.ContainsFunc(m.Route.Touches, touched) {
+			return name
+		}
+	}
+	return ""
 }
 
 func (s *state) breached(what string) {
@@ -187,11 +235,12 @@ func (s *state) observe(r *egress.Request, resp *egress.Response, x egress.Excha
 		e.HasKey = s.holdsKey(e.answer)
 	}
 	s.mu.Lock()
-	if !s.over {
+	flood := e.Phase == egress.PhaseNotSent && len(s.seen) > 4*s.cap.limits.Requests
+	if !s.over && !flood {
 		s.seen = append(s.seen, e)
 	}
 	s.mu.Unlock()
-	if s.gate != nil {
+	if s.gate != nil && !flood {
 		s.gate.saw(e.Exchange)
 	}
 }
@@ -263,47 +312,65 @@ func contains(v any, wanted []string) bool {
 
 // draft is a change as it would go out, without the credential.
 type draft struct {
+	origin, account     string
 	method, path, query string
 	header              http.Header
 	body                []byte
 }
 
-func draftOf(r *egress.Request) draft {
-	return draft{r.Method, r.Path, r.Query, r.Header.Clone(), slices.Clone(r.Body)}
+func (s *state) draft(r *egress.Request) draft {
+	return draft{s.endpoint.Origin(), s.conn.Account, r.Method, r.Path, r.Query, r.Header.Clone(), slices.Clone(r.Body)}
 }
 
-// digest covers every byte that the connector decides about. Header names are
-// sorted, because net/http writes them so.
+// digest covers where it goes, as whom, and every byte that the connector
+// decides about. Header names are sorted, because net/http writes them so.
 func (d draft) digest() string {
-	parts := []string{d.method, d.path, d.query, string(d.body)}
-	names := make([]string, 0, len(d.header))
-	for k := range d.header {
-		names = append(names, k)
-	}
-	slices.Sort(names)
-	for _, k := range names {
+	parts := []string{d.origin, d.account, d.method, d.path, d.query, string(d.body)}
+	for _, k := range d.names() {
 		parts = append(parts, k, strings.Join(d.header[k], "\x00"))
 	}
 	return strictjson.Digest(parts...)
 }
 
+func (d draft) names() []string { return slices.Sorted(maps.Keys(d.header)) }
+
 // longestRendering bounds what an approval shows of a request.
 const longestRendering = 8 << 10
 
-// String is what a person approves.
+// String is what a person approves. What cannot be seen is written out.
 func (d draft) String() string {
 	var b strings.Builder
-	b.WriteString(d.method + " " + d.path)
-	if d.query != "" {
+	if b.WriteString(d.method + " " + d.origin + d.path); d.query != "" {
 		b.WriteString("?" + d.query)
 	}
+	if d.account != "" {
+		b.WriteString("\nas " + d.account)
+	}
+	for _, k := range d.names() {
+		b.WriteString("\n" + k + ": " + strings.Join(d.header[k], ", "))
+	}
 	if len(d.body) > 0 {
-		b.WriteString("\n")
+		b.WriteString("\n\n")
 		b.Write(d.body)
 	}
-	text := strings.ToValidUTF8(b.String(), "\ufffd")
-	if len(text) > longestRendering {
-		text = strings.ToValidUTF8(text[:longestRendering], "") + "\n[cut]"
+	return visibly(b.String())
+}
+
+// visibly writes characters that do not show themselves, or that move others
+// about, as \u{...}.
+func visibly(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n' || unicode.IsGraphic(r) && !unicode.Is(unicode.Zs, r) || r == ' ':
+			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, "\\u{%x}", r)
+		}
+		if b.Len() > longestRendering {
+			b.WriteString("\n[cut]")
+			break
+		}
 	}
-	return text
+	return b.String()
 }

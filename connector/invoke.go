@@ -1,14 +1,19 @@
 package connector
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/authz/credential"
@@ -25,10 +30,31 @@ import (
 // operation is recorded all the same.
 func (v *Invoker) Invoke(ctx context.Context, req *InvokeRequest) *toolresult.Result {
 	p := v.start(req)
-	r := p.run(ctx)
-	r = p.seal(r)
+	return p.finish(ctx, p.run)
+}
+
+// finish runs the body of a call, seals its result and records it. The host's
+// own parts (broker, stores, policy) may panic: that ends this call, and not the
+// process of everybody, and is an unknown effect if a change may have left.
+func (p *path) finish(ctx context.Context, body func(context.Context) *toolresult.Result) (r *toolresult.Result) {
+	defer func() {
+		if x := recover(); x != nil {
+			p.v.log(ctx, "a part of the host panicked", slog.String("call_id", p.req.CallID), slog.String("panic", fmt.Sprint(x)), slog.String("stack", string(debug.Stack())))
+			r = toolresult.Failure(p.req.CallID, toolresult.NewError(toolresult.Internal, "the host failed"))
+			if p.began != "" {
+				r = toolresult.UnknownEffect(p.req.CallID, p.began)
+			}
+		}
+	}()
+	r = p.seal(body(ctx))
 	p.audit(ctx, r)
 	return r
+}
+
+// goodID reports whether a call's id can be in a result: one line of UTF-8, of
+// at most 512 bytes. Another one is replaced: the call is worth more than it.
+func goodID(id string) bool {
+	return id != "" && len(id) <= 512 && utf8.ValidString(id) && !strings.ContainsFunc(id, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' })
 }
 
 // path is one request on its way through the steps of [Invoker.Invoke].
@@ -49,7 +75,9 @@ type path struct {
 	denied    *authz.Denied
 	violation string
 	lastSeen  []seen
-	decoded   any // the arguments as the typed handlers get them, read once
+	lookOnly  bool   // what is recorded may be looked up, and is not sent again
+	began     string // id of the operation, once the ledger works on it
+	decoded   any    // the arguments as the typed handlers get them, read once
 }
 
 func (v *Invoker) start(req *InvokeRequest) *path {
@@ -57,7 +85,7 @@ func (v *Invoker) start(req *InvokeRequest) *path {
 	if req != nil {
 		p.req = *req
 	}
-	if p.req.CallID == "" {
+	if !goodID(p.req.CallID) {
 		p.req.CallID = "call_" + rand.Text()
 	}
 	return p
@@ -66,7 +94,7 @@ func (v *Invoker) start(req *InvokeRequest) *path {
 // run is the governed path. Read it top to bottom: every surface comes here,
 // and nothing of it can be left out or put in another order.
 func (p *path) run(ctx context.Context) *toolresult.Result {
-	ctx, cancel := context.WithTimeout(ctx, p.budget())
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, callKey{}, p), p.budget())
 	defer cancel()
 	for _, step := range steps {
 		if err := step.do(p, ctx); err != nil {
@@ -281,11 +309,7 @@ func (p *path) findTarget(ctx context.Context) error {
 		return nil
 	}
 	s := p.state(ctx, metadata)
-	run := guard[authz.Target]
-	if !p.cap.asks {
-		run = inline
-	}
-	target, err := run(ctx, p.v, func() (authz.Target, error) { return c.Target(ctx, &TargetCall{&Call{s}}) })
+	target, err := guard(ctx, p.v, func() (authz.Target, error) { return c.Target(ctx, &TargetCall{&Call{s}}) })
 	claim := evidence.Answered
 	if err != nil {
 		claim = evidence.Failed
@@ -341,74 +365,75 @@ func (p *path) cursorBinding() cursor.Binding {
 
 // state makes one run of a connector's code.
 func (p *path) state(ctx context.Context, m mode) *state {
-	return &state{v: p.v, cap: p.cap, mode: m, id: p.req.CallID, principal: p.req.Principal, grant: p.grant, conn: p.conn,
-		handle: p.resolved.Handle, endpoint: p.endpoint, args: p.args, page: p.page, progress: p.req.Progress, ctx: ctx, decoded: &p.decoded}
+	return &state{v: p.v, cap: p.cap, path: p, mode: m, id: p.req.CallID, principal: p.req.Principal, grant: p.grant, conn: p.conn,
+		handle: p.resolved.Handle, endpoint: p.endpoint, args: slices.Clone(p.args), page: p.page, progress: p.req.Progress, ctx: ctx, decoded: &p.decoded}
 }
 
 // guard runs a connector's code in a goroutine of its own. The code may panic,
 // call Goexit or ignore its context: the call ends with the facts as they
-// stand, and what the code does afterwards meets a closed client.
+// stand, and what the code does afterwards meets a closed client. The error is
+// nil or a [*failed].
 func guard[T any](ctx context.Context, v *Invoker, f func() (T, error)) (out T, err error) {
 	type answer struct {
 		out T
-		err error
+		err *failed
 	}
 	ch := make(chan answer, 1)
 	go func() {
-		a := answer{err: toolresult.NewError(toolresult.Internal, "the connector left without an answer")}
+		a := answer{err: &failed{code: toolresult.Internal, cause: errors.New("the connector left without an answer")}}
 		defer func() {
 			if r := recover(); r != nil {
-				a.err = panicked(r)
+				a.err = &failed{code: toolresult.Internal, cause: errors.New("the connector panicked")}
 			}
 			ch <- a
 		}()
-		a.out, a.err = f()
+		out, err := f()
+		a = answer{out, tame(err)}
 	}()
 	select {
 	case a := <-ch:
-		return a.out, a.err
+		return a.out, a.err.orNil()
 	case <-ctx.Done():
 	}
-	select { // it ended at the same moment: what it says is worth more
+	// Code that heeds its context is about to return.
+	grace := time.NewTimer(gracePeriod)
+	defer grace.Stop()
+	select {
 	case a := <-ch:
-		return a.out, a.err
-	default:
+		return a.out, a.err.orNil()
+	case <-grace.C:
 	}
 	v.abandoned.Add(1)
 	v.log(ctx, "a connector's code ignores the end of its call, and was left behind")
-	return out, ctx.Err()
+	return out, tame(ctx.Err())
 }
 
-// inline runs a connector's code that has nobody to wait for in the goroutine
-// of the call: a goroutine of its own costs more than all such code does.
-func inline[T any](_ context.Context, _ *Invoker, f func() (T, error)) (out T, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = panicked(r)
-		}
-	}()
-	return f()
-}
-
-func panicked(r any) error {
-	return toolresult.WrapError(toolresult.Internal, "the connector panicked", fmt.Errorf("panic: %v", r))
-}
+// gracePeriod is how long code has to notice that its context is over.
+const gracePeriod = 100 * time.Millisecond
 
 // claimOf names what a connector's code returned from a read.
 func claimOf(r *toolresult.Result, err error) evidence.Claim {
 	switch {
+	case err != nil && r != nil:
+		return evidence.Nothing // both: nobody knows which is meant
 	case err != nil:
 		return evidence.Failed
 	case r == nil:
 		return evidence.Nothing
-	case r.Status == toolresult.StatusSuccess:
+	case r.Status == toolresult.StatusSuccess, r.Status == toolresult.StatusPartial && !namesFailure(r.Coverage.Missing):
 		return evidence.Answered
 	case r.Status == toolresult.StatusPartial:
 		return evidence.Gapped
-	case r.Status == toolresult.StatusError && r.Error != nil:
-		return evidence.Failed
 	}
 	return evidence.Nothing
+}
+
+// namesFailure reports whether gaps say that something went wrong. Those that
+// follow from paging and authorization say nothing of the kind.
+func namesFailure(gaps []toolresult.Gap) bool {
+	return slices.ContainsFunc(gaps, func(g toolresult.Gap) bool {
+		return g != toolresult.GapVisibilityLimited && g != toolresult.GapRemainingPages && g != toolresult.GapRemainingRows
+	})
 }
 
 // read runs a capability that changes nothing.
@@ -416,8 +441,8 @@ func (p *path) read(ctx context.Context) *toolresult.Result {
 	s := p.state(ctx, reading)
 	r, err := guard(ctx, p.v, func() (*toolresult.Result, error) { return p.cap.invoke(ctx, &Call{s}) })
 	seen := s.close()
-	if err == nil && r != nil && r.Status == toolresult.StatusError {
-		err = r.Err()
+	if err == nil && r != nil && r.Status == toolresult.StatusError && r.Error != nil {
+		err, r = tame(r.Error).orNil(), nil
 	}
 	f := evidence.Judge(evidence.Case{Step: evidence.Read, Claim: claimOf(r, err), Code: codeOf(err), Exchanges: exchanges(seen), Local: p.local()})
 	if f.Code == "" && r.Effect.Disposition != toolresult.EffectNone {
@@ -438,48 +463,30 @@ func (p *path) read(ctx context.Context) *toolresult.Result {
 // local says that a capability declares no routes, and so makes no request.
 func (p *path) local() bool { return len(p.cap.decl.Routes) == 0 }
 
-// codeOf is the code of an error that the SDK or the connector made, and empty
-// for a library's: that is classified by what the transport saw.
-func codeOf(err error) toolresult.ErrorCode {
-	if err == nil {
-		return ""
-	}
-	if e, ok := errors.AsType[*toolresult.Error](err); ok && e != nil {
-		return e.Code
-	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return toolresult.Code(err)
-	}
-	if e, ok := errors.AsType[*egress.Error](err); ok {
-		if cause, ok := errors.AsType[*toolresult.Error](e.Cause()); ok && cause != nil { // a hook of ours said no, and why
-			return cause.Code
-		}
-	}
-	if errors.Is(err, toolresult.EgressDenied) { // by the client of another call, perhaps
-		return toolresult.EgressDenied
-	}
-	return ""
-}
-
 // failure makes the error of a call from its code, what the connector said if
-// it said the same, and what the transport saw.
+// it said the same, and what the transport saw. Steps that a person is to take
+// are the SDK's to name, never a connector's.
 func (p *path) failure(code toolresult.ErrorCode, err error, seen []seen) *toolresult.Error {
-	e, ok := errors.AsType[*toolresult.Error](err)
-	if !ok || e == nil || e.Code != code {
-		e = codeError(code)
-		if err != nil {
-			e = toolresult.WrapError(code, e.Message, err)
+	f, _ := err.(*failed)
+	if code == toolresult.ApprovalRequired || code == toolresult.ApprovalInvalid {
+		if f != nil && !f.ours {
+			p.violation, code = "a connector speaks about approvals", toolresult.ContractViolation
 		}
-	} else {
-		c := *e
-		e = &c
 	}
-	e.Retryable = code.Info().Retryable
+	e := codeError(code)
+	if f != nil {
+		e = f.error(code, e)
+	}
 	for _, x := range slices.Backward(seen) {
 		if x.Phase == egress.PhaseAnswered && !x.Ruling.OK {
-			e.RetryAfter = x.Ruling.RetryAfter
-			e.Diagnostics = toolresult.Diagnostics{Provider: p.cap.info.ID, ProviderCode: x.Ruling.ProviderCode, RequestID: x.Ruling.RequestID,
-				HTTPStatus: x.Status, ProviderText: x.Ruling.Text}
+			if code == toolresult.NotFound || code == toolresult.PermissionDenied {
+				// A status, a code or a text would tell an object that is not there
+				// from one that may not be seen (E7).
+				e = e.WithDiagnostics(toolresult.Diagnostics{Provider: p.cap.info.ID, RequestID: x.Ruling.RequestID})
+				break
+			}
+			e = e.WithRetryAfter(x.Ruling.RetryAfter).WithDiagnostics(toolresult.Diagnostics{Provider: p.cap.info.ID, ProviderCode: x.Ruling.ProviderCode,
+				RequestID: x.Ruling.RequestID, HTTPStatus: x.Status, ProviderText: x.Ruling.Text})
 			break
 		}
 	}
@@ -487,13 +494,12 @@ func (p *path) failure(code toolresult.ErrorCode, err error, seen []seen) *toolr
 }
 
 // deliver completes an answer that is believed, and withholds it if what made
-// it is no longer so.
+// it is no longer so. The result is built anew from what a connector may say.
 func (p *path) deliver(ctx context.Context, s *state, r *toolresult.Result, seen []seen) (*toolresult.Result, error) {
 	if err := p.current(ctx); err != nil {
 		return nil, err
 	}
-	out := *r
-	r = &out
+	r = p.rebuilt(r)
 	if err := p.nextPage(s, r, seen); err != nil {
 		return nil, err
 	}
@@ -502,6 +508,45 @@ func (p *path) deliver(ctx context.Context, s *state, r *toolresult.Result, seen
 	}
 	p.provenance(r, seen)
 	return r, p.filter(ctx, r)
+}
+
+const (
+	longestSummary = 1 << 10 // bytes
+	longestFact    = 2 << 10 // bytes of each text of a provenance
+	mostSources    = 64
+)
+
+// rebuilt copies what a connector may say about an answer, within bounds, so
+// that nothing of its own is in the result and nothing can be changed later.
+func (p *path) rebuilt(r *toolresult.Result) *toolresult.Result {
+	o := r.Provenance
+	out := &toolresult.Result{
+		CallID: p.req.CallID, Status: r.Status, Summary: short(r.Summary, longestSummary), Data: slices.Clone(r.Data), DataRef: r.DataRef,
+		Coverage:  toolresult.Coverage{Complete: r.Coverage.Complete, Missing: slices.Clone(r.Coverage.Missing)},
+		Effect:    toolresult.Effect{Disposition: toolresult.EffectNone},
+		Truncated: r.Truncated, NextCursor: r.NextCursor,
+		Provenance: p.facts(o),
+	}
+	trust := p.v.opts.Trust[p.cap.info.ID]
+	for _, o := range o.Sources[:min(len(o.Sources), mostSources)] {
+		source := p.facts(o)
+		source.Service, source.FetchedAt, source.RequestID = short(o.Service, longestFact), o.FetchedAt, short(o.RequestID, longestFact)
+		source.Trust = min(o.Trust, trust)
+		out.Provenance.Sources = append(out.Provenance.Sources, source)
+	}
+	return out
+}
+
+// facts are what a connector may say about where an answer came from.
+func (p *path) facts(o toolresult.Provenance) toolresult.Provenance {
+	return toolresult.Provenance{Object: short(o.Object, longestFact), Version: short(o.Version, longestFact), URL: short(o.URL, longestFact), Window: o.Window}
+}
+
+func short(s string, limit int) string {
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "")
+	}
+	return s
 }
 
 // current asks again whether what was granted still holds.
@@ -534,7 +579,13 @@ func (p *path) nextPage(s *state, r *toolresult.Result, seen []seen) error {
 	}
 	next, before := s.said.next, s.said.offset
 	if next.IsZero() { // made by hand: the result says it
-		if next, before = cursor.End(), -1; r.NextCursor != "" {
+		next = cursor.End()
+		if offset, err := p.page.Offset(); err == nil {
+			before = offset
+		} else {
+			before = -1
+		}
+		if r.NextCursor != "" {
 			next = cursor.At(r.NextCursor)
 		} else if !r.Coverage.Complete {
 			next = cursor.Cut()
@@ -557,12 +608,19 @@ func (p *path) nextPage(s *state, r *toolresult.Result, seen []seen) error {
 	return nil
 }
 
-// more reports whether the last answer says that the listing goes on.
+// more reports whether the last good answer of any route says that the listing
+// goes on: a connector that asks for details afterwards hides nothing.
 func (p *path) more(seen []seen, before int) bool {
+	signal := p.cap.decl.More.From(before)
+	asked := map[string]bool{}
 	for _, x := range slices.Backward(seen) {
-		if x.answer != nil && x.Ruling.OK {
-			more, known := p.cap.decl.More.From(before).More(x.answer)
-			return more && known
+		on := p.cap.decl.MoreOn
+		if x.answer == nil || !x.Ruling.OK || asked[x.answer.Route] || on != "" && on != x.answer.Route {
+			continue
+		}
+		asked[x.answer.Route] = true
+		if more, known := signal.More(x.answer); more && known {
+			return true
 		}
 	}
 	return false
@@ -587,6 +645,14 @@ func (p *path) filter(ctx context.Context, r *toolresult.Result) (err error) {
 	if r.Data, err = exclude(r.Data, p.cap.info.Exclude); err != nil {
 		return err
 	}
+	switch first := firstByte(r.Data); {
+	case r.Data != nil && !json.Valid(r.Data):
+		p.violation = "an answer that is not JSON"
+		return codeError(toolresult.ContractViolation)
+	case p.cap.decl.Kind == KindList && r.DataRef == "" && first != '[' && first != 'n':
+		p.violation = "a listing that is no array"
+		return codeError(toolresult.ContractViolation)
+	}
 	if p.cap.output != nil && string(r.Data) != "null" && r.DataRef == "" {
 		if err := p.cap.output.Check(r.Data); err != nil {
 			p.violation = "an answer that does not fit the declared output"
@@ -603,11 +669,20 @@ func (p *path) filter(ctx context.Context, r *toolresult.Result) (err error) {
 	return nil
 }
 
+func firstByte(data json.RawMessage) byte {
+	if text := bytes.TrimLeft(data, " \t\r\n"); len(text) > 0 {
+		return text[0]
+	}
+	return 0
+}
+
 // seal makes the result of a call one that Validate accepts, whatever happened.
 func (p *path) seal(r *toolresult.Result) *toolresult.Result {
 	r.CallID = p.req.CallID
-	if r.Error != nil {
-		r.Error.Retryable = r.Error.Code.Info().Retryable && r.Effect.Disposition != toolresult.EffectUnknown
+	if r.Error != nil { // which may be shared: somebody else's constant
+		e := *r.Error
+		e.Retryable = e.Code.Info().Retryable && r.Effect.Disposition != toolresult.EffectUnknown
+		r.Error = &e
 	}
 	err := r.Validate(&toolresult.ValidateOptions{ReadOnly: p.cap != nil && p.cap.decl.Kind != KindWrite})
 	if err == nil {

@@ -35,10 +35,11 @@ func (v *Invoker) Lookup(ctx context.Context, req *LookupRequest) *toolresult.Re
 		req = &LookupRequest{}
 	}
 	p := v.start(&InvokeRequest{CallID: req.CallID, Principal: req.Principal, Run: req.Run, Surface: req.Surface})
-	r := p.lookUp(ctx, req.OperationID)
-	r = p.seal(r)
-	p.audit(ctx, r)
-	return r
+	return p.finish(ctx, func(ctx context.Context) *toolresult.Result {
+		ctx, cancel := context.WithTimeout(ctx, 3*defaultTimeout)
+		defer cancel()
+		return p.lookUp(ctx, req.OperationID)
+	})
 }
 
 func (p *path) lookUp(ctx context.Context, id string) *toolresult.Result {
@@ -131,10 +132,11 @@ func (v *Invoker) Settle(ctx context.Context, req *SettleRequest) *toolresult.Re
 		req = &SettleRequest{}
 	}
 	p := v.start(&InvokeRequest{CallID: req.CallID, Principal: req.Principal})
-	r := p.settle(ctx, req)
-	r = p.seal(r)
-	p.audit(ctx, r)
-	return r
+	return p.finish(ctx, func(ctx context.Context) *toolresult.Result {
+		ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
+		defer cancel()
+		return p.settle(ctx, req)
+	})
 }
 
 func (p *path) settle(ctx context.Context, req *SettleRequest) *toolresult.Result {
@@ -151,9 +153,15 @@ func (p *path) settle(ctx context.Context, req *SettleRequest) *toolresult.Resul
 	p.req.Capability, p.target = rec.Binding.Capability, targetOf(rec)
 	for _, do := range []func(context.Context) error{p.lookup, p.access, p.authorize} {
 		if err := do(ctx); err != nil {
-			p.refused(err) // for audit; the caller is not told what it may not settle
+			r := p.refused(err) // for audit; the caller is not told what it may not settle
+			if toolresult.Code(err) == toolresult.PolicyUnavailable {
+				return r
+			}
 			return toolresult.Failure(p.req.CallID, noOperation())
 		}
+	}
+	if p.req.Principal.Identity().Delegation != nil {
+		return toolresult.Failure(p.req.CallID, toolresult.NewError(toolresult.Conflict, "only a person settles an operation, and nobody who acts for one"))
 	}
 	state := operation.NotApplied
 	if req.Applied {
@@ -171,33 +179,50 @@ func (p *path) settle(ctx context.Context, req *SettleRequest) *toolresult.Resul
 
 // Recover looks up at most limit operations that a dead process left behind,
 // and returns how many are settled now. It never sends a change. A host calls it
-// at intervals; without it, an operation is settled when somebody asks. It does
-// nothing without Options.Recovery.
+// at intervals; without it, an operation is settled when somebody asks. Those
+// that cannot be settled yet do not keep it from the others: the next call goes
+// on behind them, and starts again at the end. It does nothing without
+// Options.Recovery, or with a limit under 1.
 func (v *Invoker) Recover(ctx context.Context, limit int) (settled int, err error) {
-	if v.opts.Recovery == nil {
+	if v.opts.Recovery == nil || limit < 1 {
 		return 0, nil
 	}
-	recs, err := v.opts.Operations.Unsettled(ctx, time.Now(), limit)
+	skip := int(v.recovered.Load())
+	recs, err := v.opts.Operations.Unsettled(ctx, time.Now(), skip+limit)
 	if err != nil {
 		return 0, err
 	}
+	if len(recs) <= skip { // the end: from the start again
+		skip = 0
+		recs = recs[:min(limit, len(recs))]
+	}
+	recs = recs[skip:]
 	for _, rec := range recs {
-		owner := rec.Binding.Requester
-		who, err := v.opts.Recovery.Principal(authz.Identity{
-			Tenant: owner.Tenant, Issuer: owner.Issuer, Subject: owner.Subject,
-			Delegation: &authz.Delegation{Actor: "recovery", Expires: time.Now().Add(time.Hour)}, Expires: time.Now().Add(time.Hour),
-		})
+		ok, err := v.recover(ctx, rec)
 		if err != nil {
 			return settled, err
 		}
-		p := v.start(&InvokeRequest{Principal: who, Surface: "recovery"})
-		r := p.seal(p.resolve(ctx, rec))
-		p.audit(ctx, r)
-		if d := r.Effect.Disposition; d == toolresult.EffectApplied || d == toolresult.EffectNotApplied {
+		if ok {
 			settled++
 		}
 	}
+	v.recovered.Store(int64(skip + len(recs) - settled))
 	return settled, nil
+}
+
+// recover looks one operation up, as its owner's deputy.
+func (v *Invoker) recover(ctx context.Context, rec operation.Record) (settled bool, err error) {
+	owner, until := rec.Binding.Requester, time.Now().Add(time.Hour)
+	who, err := v.opts.Recovery.Principal(authz.Identity{
+		Tenant: owner.Tenant, Issuer: owner.Issuer, Subject: owner.Subject,
+		Delegation: &authz.Delegation{Actor: "recovery", Expires: until}, Expires: until,
+	})
+	if err != nil {
+		return false, err
+	}
+	p := v.start(&InvokeRequest{Principal: who, Surface: "recovery"})
+	r := p.finish(ctx, func(ctx context.Context) *toolresult.Result { return p.resolve(ctx, rec) })
+	return r.Effect.Disposition == toolresult.EffectApplied || r.Effect.Disposition == toolresult.EffectNotApplied, nil
 }
 
 var _ ledger.Effector = (*effector)(nil)

@@ -105,9 +105,15 @@ type Step struct {
 // for callers.
 func (v *Invoker) Explain(ctx context.Context, req *InvokeRequest) []Step {
 	p := v.start(req)
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, callKey{}, p), p.budget())
+	defer cancel()
 	var out []Step
 	for _, s := range steps {
 		switch {
+		case s.name == "target" && slices.ContainsFunc(p.cap.decl.Routes, func(r Route) bool { return r.Metadata }):
+			return append(out, Step{Name: s.name, Reason: "not found out: it may ask the provider"})
+		case s.name == "cursor":
+			continue // it is bound to the account, which was not asked for
 		case s.name == "binding" && p.cap.info.Auth.Mode != AuthNone:
 			out = append(out, Step{Name: s.name, Reason: "not asked: the broker may have to refresh"})
 			continue

@@ -154,7 +154,7 @@ func TestApprovalIsRefusedWithItsRendering_W1(t *testing.T) {
 	r := w.keyed("tickets.create", key, args)
 	require.Equal(t, toolresult.ApprovalRequired, r.Error.Code)
 	require.Equal(t, toolresult.EffectNone, r.Effect.Disposition)
-	require.Contains(t, r.Error.Approval.Rendering, "POST /issues.json")
+	require.Contains(t, r.Error.Approval.Rendering, "POST http://provider.test:80/issues.json")
 	require.Contains(t, r.Error.Approval.Rendering, `"subject":"slow"`)
 	require.NotContains(t, r.Error.Approval.Rendering, canary)
 	require.Equal(t, r.Error.Approval.Digest, w.keyed("tickets.create", key, args).Error.Approval.Digest, "the same change has the same digest")

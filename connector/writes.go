@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,13 +25,20 @@ func (p *path) write(ctx context.Context) *toolresult.Result {
 		return toolresult.Failure(p.req.CallID, err)
 	}
 	intent := p.intent()
+	p.began = intent.ID
 	old, err := p.v.opts.Operations.Get(ctx, intent.Binding.Requester.Tenant, intent.ID)
 	switch {
 	case err == nil && old.State != operation.Prepared:
 		// It was begun. Nothing is rendered or approved again: a connector that
 		// reads before it writes would now see the first attempt's own effect.
 		intent.Request, intent.Approval, intent.ApprovalEnds = old.Request, old.Approval, old.ApprovalEnds
+		if p.needsApproval() != "" && old.Approval == "" {
+			p.lookOnly = true // what was sent without an approval is not sent again where one is needed now
+		}
 	case err == nil, toolresult.Code(err) == toolresult.NotFound:
+		if err == nil {
+			intent.PreparedAt = old.PreparedAt
+		}
 		if r := p.prepare(ctx, &intent); r != nil {
 			return r
 		}
@@ -55,9 +63,12 @@ func (p *path) intent() operation.Record {
 		names = append(names, o.Type, o.ID)
 		versions = append(versions, o.Version)
 	}
-	class := slices.Concat([]string{owner.Tenant, owner.Issuer, owner.Subject, p.conn.ID, p.cap.decl.Name}, names)
+	class := []string{owner.Tenant, owner.Issuer, owner.Subject, p.conn.ID, p.cap.decl.Name}
+	for _, id := range sortedSet(targets) { // in whatever order, and however often, they are named
+		class = append(class, id.Type, id.ID)
+	}
 	rec := operation.Record{
-		Operation: operation.Operation{ID: ledger.ID(owner, p.req.Key), Key: p.req.Key},
+		Operation: operation.Operation{ID: ledger.ID(owner, p.req.Key), Key: p.req.Key, PreparedAt: time.Now().UTC()},
 		Binding: authz.Binding{
 			Digest: p.digest, Capability: p.cap.decl.Name, Version: p.cap.info.Version, Targets: strictjson.Digest(names...),
 			Requester: owner, Connection: p.conn.ID, Revision: p.grant.Revision(),
@@ -70,11 +81,22 @@ func (p *path) intent() operation.Record {
 	return rec
 }
 
+func sortedSet(ids []authz.ResourceID) []authz.ResourceID {
+	out := slices.Clone(ids)
+	slices.SortFunc(out, func(a, b authz.ResourceID) int {
+		return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(a.ID, b.ID))
+	})
+	return slices.Compact(out)
+}
+
 func (p *path) terms() ledger.Terms {
 	d := p.cap.decl
-	t := ledger.Terms{Deadline: p.cap.limits.Timeout, Settle: d.Settle, Replay: d.Idempotency.Window, Blind: !d.Reconcilable}
+	t := ledger.Terms{Deadline: p.cap.limits.Timeout, Settle: d.Settle, Replay: d.Idempotency.Window, Blind: !d.Reconcilable, Local: p.local()}
 	if d.Idempotency.Natural && t.Replay == 0 {
 		t.Replay = naturalReplay
+	}
+	if p.lookOnly {
+		t.Replay = 0
 	}
 	return t
 }
@@ -118,11 +140,12 @@ func (p *path) prepare(ctx context.Context, intent *operation.Record) *toolresul
 	case draft != nil:
 		intent.Request = draft.digest()
 	case err == nil && r != nil && r.Status != toolresult.StatusError:
+		intent.Request = neverRendered
 		return p.receiptFromNowhere(ctx, *intent)
 	default:
 		return p.nothingRendered(r, err, seen)
 	}
-	if p.needsApproval() == "" {
+	if p.needsApproval() == "" && p.req.Approval == "" {
 		return nil
 	}
 	if err := p.approve(ctx, intent, draft); err != nil {
@@ -139,7 +162,7 @@ func (p *path) nothingRendered(r *toolresult.Result, err error, seen []seen) *to
 		claim = evidence.Nothing
 	}
 	if err == nil && r != nil {
-		err = r.Err()
+		err = tame(r.Err()).orNil()
 	}
 	f := evidence.Judge(evidence.Case{Step: evidence.Read, Claim: claim, Code: codeOf(err), Exchanges: exchanges(seen), Local: true})
 	if p.violation = f.Violation; f.Violation == "neither an answer nor an error" {
@@ -147,6 +170,9 @@ func (p *path) nothingRendered(r *toolresult.Result, err error, seen []seen) *to
 	}
 	return toolresult.Failure(p.req.CallID, p.failure(f.Code, err, seen))
 }
+
+// neverRendered is the digest of no request: nothing is ever sent for it.
+const neverRendered = "none"
 
 // receiptFromNowhere records a change that a connector claims and that its
 // transport did not see. It may have been made behind our back, so it is not
@@ -251,12 +277,9 @@ func (e *effector) Send(ctx context.Context, a *ledger.Attempt) ledger.Claim {
 	s := p.state(ctx, sending)
 	s.op, s.gate = a.Record().Operation, &sender{p, a}
 	r, err := guard(ctx, p.v, func() (*toolresult.Result, error) { return p.cap.invoke(ctx, &Call{s}) })
-	p.sent(s.close())
-	return claimOfChange(s, r, err)
+	p.lastSeen = s.close() // for the error of the result
+	return p.claim(ctx, s, r, err)
 }
-
-// sent keeps what the transport saw, for the error of the result.
-func (p *path) sent(seen []seen) { p.lastSeen = seen }
 
 // Look implements ledger.Effector.
 func (e *effector) Look(ctx context.Context, rec operation.Record) (ledger.Claim, []evidence.Exchange) {
@@ -271,7 +294,7 @@ func (e *effector) Look(ctx context.Context, rec operation.Record) (ledger.Claim
 	}
 	r, err := guard(ctx, p.v, func() (*toolresult.Result, error) { return c.Lookup(ctx, &Call{s}) })
 	seen := s.close()
-	claim := claimOfChange(s, r, err)
+	claim := p.claim(ctx, s, r, err)
 	switch claim.Kind {
 	case evidence.Applied:
 		claim.Kind = evidence.Happened
@@ -285,24 +308,51 @@ func (e *effector) Look(ctx context.Context, rec operation.Record) (ledger.Claim
 	return claim, exchanges(seen)
 }
 
-// claimOfChange names what a connector's code returned about a change.
-func claimOfChange(s *state, r *toolresult.Result, err error) ledger.Claim {
+// receipt is what the ledger keeps of an answer: what may be shown, and what is
+// missing from it.
+type receipt struct {
+	Data      json.RawMessage       `json:"data,omitempty"`
+	DataRef   string                `json:"data_ref,omitempty"`
+	Missing   []toolresult.Gap      `json:"missing,omitempty"`
+	Truncated bool                  `json:"truncated,omitempty"`
+	Summary   string                `json:"summary,omitempty"`
+	Source    toolresult.Provenance `json:"source"`
+}
+
+// claim names what a connector's code returned about a change. What the receipt
+// holds is filtered before it is recorded: what never leaves is not kept either.
+func (p *path) claim(ctx context.Context, s *state, r *toolresult.Result, err error) ledger.Claim {
 	s.mu.Lock()
-	c := ledger.Claim{ProviderID: s.said.providerID}
+	c := ledger.Claim{ProviderID: short(s.said.providerID, longestFact)}
 	s.mu.Unlock()
 	switch {
-	case err != nil:
+	case err != nil && r == nil:
 		c.Kind, c.Code = evidence.Failed, codeOf(err)
-	case r == nil:
+	case r == nil, err != nil: // neither, or both: nobody knows which is meant
 		c.Kind = evidence.Nothing
-	case r.Effect.Disposition == toolresult.EffectApplied && r.Status != toolresult.StatusError:
-		c.Kind, c.Output = evidence.Applied, r.Data
-	case r.Effect.Disposition == toolresult.EffectPending && r.Status != toolresult.StatusError:
-		c.Kind = evidence.Accepted
-	case r.Status == toolresult.StatusError || r.Effect.Disposition == toolresult.EffectNotApplied:
+	case r.Status == toolresult.StatusError:
 		c.Kind, c.Code = evidence.Failed, codeOf(r.Err())
+	case r.Effect.Disposition == toolresult.EffectApplied:
+		c.Kind, c.Output = evidence.Applied, p.receipt(ctx, r)
+	case r.Effect.Disposition == toolresult.EffectPending:
+		c.Kind = evidence.Accepted
+	case r.Effect.Disposition == toolresult.EffectNotApplied:
+		c.Kind = evidence.Failed
 	}
 	return c
+}
+
+// receipt is nil if what the connector returned may not be shown.
+func (p *path) receipt(ctx context.Context, r *toolresult.Result) json.RawMessage {
+	r = p.rebuilt(r)
+	if err := p.filter(context.WithoutCancel(ctx), r); err != nil {
+		return nil
+	}
+	out, err := json.Marshal(receipt{r.Data, r.DataRef, r.Coverage.Missing, r.Truncated, r.Summary, r.Provenance})
+	if err != nil {
+		return nil
+	}
+	return out
 }
 
 // outcome turns what the ledger knows into a result. An effect is never
@@ -339,21 +389,25 @@ func (p *path) outcome(ctx context.Context, out ledger.Outcome, err error) *tool
 
 // applied delivers a receipt, or withholds it if it may not be shown.
 func (p *path) applied(ctx context.Context, rec operation.Record) *toolresult.Result {
-	r := toolresult.Complete(p.req.CallID, rec.Output)
-	r.Effect = toolresult.Effect{Disposition: toolresult.EffectApplied, OperationID: rec.ID}
-	p.provenance(r, p.lastSeen)
-	r.Provenance.Object = rec.ProviderID
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cap.limits.Timeout)
 	defer cancel()
-	err := p.current(ctx)
-	if err == nil && r.Data != nil {
-		err = p.filter(ctx, r)
-	}
-	if err != nil || r.Data == nil && r.DataRef == "" {
+	var kept receipt
+	if rec.Output == nil || json.Unmarshal(rec.Output, &kept) != nil || p.current(ctx) != nil || kept.Data == nil && kept.DataRef == "" {
 		w := withheld(p.req.CallID, rec.ID)
-		w.Provenance = r.Provenance
+		w.Provenance.Object = rec.ProviderID
+		p.provenance(w, p.lastSeen)
 		return w
 	}
+	r := toolresult.Complete(p.req.CallID, kept.Data)
+	r.DataRef, r.Summary, r.Provenance, r.Truncated = kept.DataRef, kept.Summary, kept.Source, kept.Truncated
+	r.Effect = toolresult.Effect{Disposition: toolresult.EffectApplied, OperationID: rec.ID}
+	for _, g := range kept.Missing {
+		addGap(r, g)
+	}
+	if r.Provenance.Object == "" {
+		r.Provenance.Object = rec.ProviderID
+	}
+	p.provenance(r, p.lastSeen)
 	return r
 }
 

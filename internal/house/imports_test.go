@@ -34,6 +34,7 @@ var may = map[string]string{
 	"connector/operation":               "authz+", // below connector, so that a store needs no connector
 	"connector/operation/operationtest": "connector/operation+",
 	"connector/artifact/artifacttest":   "connector/artifact+",
+	"connector/sqlstore":                "authz/credential+ connector/operation+ connector/artifact+", // below connector
 	"connector":                         "authz/credential+ sandbox/egress+ connector/cursor+ connector/provider+ connector/artifact+ connector/operation+ internal/evidence+ internal/ledger+ internal/route+ internal/schema+ internal/strictyaml",
 	"mcpadapter":                        "connector+",
 	"mcpadapter/functioncall":           "connector+",
@@ -58,7 +59,9 @@ var only = []struct{ path, prefix, why string }{
 	{"github.com/google/jsonschema-go", "internal/schema", "a v0 type in a public API couples every user to it"},
 	{"go.yaml.in/yaml", "internal/strictyaml", "one strict reader"},
 	{"github.com/gowebpki/jcs", "internal/strictjson", "one canonical form"},
-	{"database/sql", "connector/sqlstore", "stores are behind interfaces"},
+	{"database/sql", "connector/sqlstore internal/crashtest examples", "stores are behind interfaces"},
+	{"modernc.org/sqlite", "internal/crashtest examples", "the program chooses the driver, and only it pays for it"},
+	{"github.com/jackc/pgx/v5", "internal/crashtest examples", "the program chooses the driver, and only it pays for it"},
 	{"testing", "authz/authztest authz/bearer/bearertest sandbox/egress/egresstest connector/artifact/artifacttest connector/operation/operationtest connector/connectortest internal/peers internal/interop examples", "testing in production code registers flags and weighs"},
 }
 

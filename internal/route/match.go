@@ -363,12 +363,14 @@ func (r *reader) contentType() error {
 	case n == 0:
 		return fmt.Errorf("%w: it has no content type", ErrBody)
 	}
-	media, _, err := mime.ParseMediaType(kind)
+	media, params, err := mime.ParseMediaType(kind)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: its content type cannot be read", ErrBody)
 	case strings.HasPrefix(media, "multipart/"):
 		return fmt.Errorf("%w: it has several parts", ErrBody)
+	case params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8"):
+		return fmt.Errorf("%w: it is not said to be UTF-8", ErrBody)
 	}
 	r.form = media == formType
 	return nil

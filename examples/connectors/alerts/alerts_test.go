@@ -137,7 +137,7 @@ func TestProviderErrors_E3(t *testing.T) {
 		{"an error that is a JSON string", providers.Answer{Status: 400, Body: "\"bad matcher format: x\"\n"}, toolresult.InvalidInput, "bad matcher format: x"},
 		{"one that is an object", providers.Answer{Status: 422, Body: `{"code":602,"message":"labels in body is required"}`}, toolresult.InvalidInput, "labels in body is required"},
 		{"a proxy's 401 in plain text", providers.Answer{Status: 401, Body: "Unauthorized"}, toolresult.ConnectionRequired, ""},
-		{"it is not there", providers.Answer{Status: 404, Body: `{"code":404,"message":"path was not found"}`}, toolresult.NotFound, "path was not found"},
+		{"it is not there", providers.Answer{Status: 404, Body: `{"code":404,"message":"path was not found"}`}, toolresult.NotFound, ""},
 		{"too much", providers.Answer{Status: 429, Header: http.Header{"Retry-After": {"5"}}}, toolresult.RateLimited, ""},
 		{"nobody behind the proxy", providers.Answer{Status: 502, Body: "<html>"}, toolresult.ProviderUnavailable, ""},
 		{"HTML with 200", providers.Answer{Status: 200, Body: "<html>"}, toolresult.ProviderError, ""},

@@ -104,14 +104,14 @@ func New(endpoint string, opts *Options) (connector.Connector, error) {
 				Description: "Lists rollouts of one service that began in a window of time, newest first. That one began before a fault does not make it the cause. With the gap past_window_start the next pages need not be read.",
 				Sensitivity: risk.Internal,
 				Routes: []connector.Route{
-					{Pattern: "GET " + listPath, Effect: connector.Reads, Touches: []string{"repository:{owner}/{repo}"}, Params: []string{"environment", "per_page", "page"}},
-					{Pattern: "GET " + statusPath, Effect: connector.Reads, Touches: []string{"repository:{owner}/{repo}"}, Within: []string{"id"}, Params: []string{"per_page"}},
+					{Pattern: "GET " + listPath, Effect: connector.Reads, Touches: []string{"repository:{owner}/{repo}"}, Params: []string{"environment", "per_page", "page"}, Headers: []string{"X-GitHub-Api-Version"}},
+					{Pattern: "GET " + statusPath, Effect: connector.Reads, Touches: []string{"repository:{owner}/{repo}"}, Within: []string{"id"}, Params: []string{"per_page"}, Headers: []string{"X-GitHub-Api-Version"}},
 				},
 				Input:      json.RawMessage(`{"properties":{"namespace":{"minLength":1,"maxLength":63},"service":{"minLength":1,"maxLength":63}}}`),
 				Limits:     connector.Limits{PageSize: 20, Requests: 21}, // a page, and the states of each of its rows
 				RateLimits: []connector.RateLimit{{Per: "account", Requests: 5000, Window: time.Hour}},
 			},
-			More: provider.LinkNext(),
+			More: provider.LinkNext(), MoreOn: "GET " + listPath,
 		}, m.target, m.list))
 }
 

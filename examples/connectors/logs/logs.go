@@ -87,6 +87,7 @@ func New(endpoint string) (connector.Connector, error) {
 					Pattern: "GET " + queryPath, Effect: connector.Reads,
 					Touches: []string{"service:{logql:query:namespace}/{logql:query:service}"},
 					Params:  []string{"limit", "direction"},
+					Headers: []string{"X-Scope-OrgID"}, // the operator's word, from the connection
 					Window:  &connector.Window{Start: "?start", End: "?end", Nanoseconds: true},
 				}},
 				Input:  json.RawMessage(`{"properties":{"namespace":{"minLength":1,"maxLength":63},"service":{"minLength":1,"maxLength":63},"contains":{"maxLength":200}}}`),
