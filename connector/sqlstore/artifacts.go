@@ -19,6 +19,7 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/authz/credential"
 	"github.com/drawbridge-sdk/drawbridge/connector/artifact"
+	"github.com/drawbridge-sdk/drawbridge/connector/sqlstore/internal/column"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
@@ -88,13 +89,13 @@ func keep(m *artifact.Meta) (string, error) {
 	if err != nil || back.Scope.Digest() != m.Scope.Digest() || back.Owner != m.Owner || back.Action != m.Action || back.MediaType != m.MediaType {
 		return "", fmt.Errorf("%w: its owner, action, scope or media type cannot be written down", artifact.ErrMeta)
 	}
-	return text(string(b)), nil
+	return column.Text(string(b)), nil
 }
 
 func unkeep(s string, m *artifact.Meta) error {
 	var k kept
 	if err := json.Unmarshal([]byte(s), &k); err != nil {
-		return errText
+		return column.ErrText
 	}
 	m.Owner = authz.PrincipalKey{Tenant: k.OwnerTenant, Issuer: k.Issuer, Subject: k.Subject}
 	m.Action = authz.Action{Connector: k.Connector, Capability: k.Capability, Version: k.Version}
@@ -118,7 +119,7 @@ func (a *Artifacts) Put(ctx context.Context, meta *artifact.Meta, r io.Reader, m
 	if err != nil {
 		return err
 	}
-	expires, err := instant(meta.Expires)
+	expires, err := column.Instant(meta.Expires)
 	if err != nil {
 		return fmt.Errorf("%w: %w", artifact.ErrMeta, err)
 	}
@@ -141,10 +142,10 @@ func (a *Artifacts) Put(ctx context.Context, meta *artifact.Meta, r io.Reader, m
 		if err := u.store(ctx, q, last); err != nil {
 			return err
 		}
-		if err := q.QueryRowContext(ctx, a.q.number, text(meta.Tenant), meta.Ref.Run, meta.Ref.Name).Scan(&n); err != nil {
+		if err := q.QueryRowContext(ctx, a.q.number, column.Text(meta.Tenant), meta.Ref.Run, meta.Ref.Name).Scan(&n); err != nil {
 			return err
 		}
-		_, err := q.ExecContext(ctx, a.q.insert, text(meta.Tenant), meta.Ref.Run, meta.Ref.Name, n, u.blob, text(meta.Connection), expires, u.size, digest, rest)
+		_, err := q.ExecContext(ctx, a.q.insert, column.Text(meta.Tenant), meta.Ref.Run, meta.Ref.Name, n, u.blob, column.Text(meta.Connection), expires, u.size, digest, rest)
 		return err
 	})
 	if err != nil {
@@ -257,7 +258,7 @@ func noArtifact() error { return toolresult.NewError(toolresult.NotFound, "no su
 func (a *Artifacts) Open(ctx context.Context, tenant string, ref artifact.Ref) (*artifact.Meta, io.ReadCloser, error) {
 	m := &artifact.Meta{Ref: ref, Tenant: tenant}
 	var blob, rest string
-	row := a.d.db.QueryRowContext(ctx, a.q.get, text(tenant), text(ref.Run), text(ref.Name), ref.N, now())
+	row := a.d.db.QueryRowContext(ctx, a.q.get, column.Text(tenant), column.Text(ref.Run), column.Text(ref.Name), ref.N, now())
 	err := row.Scan(&blob, textColumn{&m.Connection}, timeColumn{&m.Expires}, &m.Size, &m.Digest, textColumn{&rest})
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -275,7 +276,7 @@ func (a *Artifacts) Open(ctx context.Context, tenant string, ref artifact.Ref) (
 func (a *Artifacts) Purge(ctx context.Context, tenant, connection string) error {
 	return a.remove(ctx, func(ctx context.Context, q querier) error {
 		for _, s := range []string{a.q.purgeChunks, a.q.purge} {
-			if _, err := q.ExecContext(ctx, s, text(tenant), text(connection)); err != nil {
+			if _, err := q.ExecContext(ctx, s, column.Text(tenant), column.Text(connection)); err != nil {
 				return err
 			}
 		}

@@ -1,70 +1,14 @@
 package sqlstore
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"errors"
-	"math"
-	"strings"
 	"time"
-	"unicode/utf8"
 
-	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/authz/credential"
 	"github.com/drawbridge-sdk/drawbridge/connector/operation"
+	"github.com/drawbridge-sdk/drawbridge/connector/sqlstore/internal/column"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
-
-// text returns s as a database holds it: PostgreSQL refuses zero bytes and what
-// is not UTF-8, and an answer's request id may have either. Losing a receipt over
-// that would be worse than one ugly column. No two texts have the same form.
-func text(s string) string {
-	if utf8.ValidString(s) && !strings.Contains(s, "\x00") && !strings.HasPrefix(s, `\`) {
-		return s
-	}
-	return `\` + base64.RawStdEncoding.EncodeToString([]byte(s))
-}
-
-var errText = errors.New("sqlstore: a column holds a text that was not written by this package")
-
-// untext undoes text.
-func untext(s string) (string, error) {
-	out := s
-	if body, escaped := strings.CutPrefix(s, `\`); escaped {
-		b, err := base64.RawStdEncoding.Strict().DecodeString(body)
-		if err != nil {
-			return "", errText
-		}
-		out = string(b)
-	}
-	if text(out) != s {
-		return "", errText
-	}
-	return out, nil
-}
-
-// noTime is the zero time. It is before every other.
-const noTime = math.MinInt64
-
-var errTime = errors.New("sqlstore: a time is not between 1678 and 2262")
-
-func instant(t time.Time) (int64, error) {
-	if t.IsZero() {
-		return noTime, nil
-	}
-	n := t.UnixNano()
-	if n == noTime || !time.Unix(0, n).Equal(t) {
-		return 0, errTime
-	}
-	return n, nil
-}
-
-func uninstant(n int64) time.Time {
-	if n == noTime {
-		return time.Time{}
-	}
-	return time.Unix(0, n).UTC()
-}
 
 // How bytes are kept: the first one says it.
 const (
@@ -116,7 +60,7 @@ const columns = "tenant, id, rev, state, resolution, runtime_key, provider_id, i
 func (d *database) values(r operation.Record) ([]any, error) {
 	var errs []error
 	at := func(t time.Time) int64 {
-		n, err := instant(t)
+		n, err := column.Instant(t)
 		errs = append(errs, err)
 		return n
 	}
@@ -131,10 +75,10 @@ func (d *database) values(r operation.Record) ([]any, error) {
 	}
 	b := r.Binding
 	out := []any{
-		text(b.Requester.Tenant), text(r.ID), r.Rev, r.State.String(), r.Resolution.String(), text(r.Key), text(r.ProviderID), text(r.Intent), text(r.Approval), at(r.ApprovalEnds),
-		text(b.Digest), text(b.Capability), text(b.Version), targets(r.Targets), text(b.Targets), text(b.Versions), text(b.Requester.Issuer), text(b.Requester.Subject), text(b.Connection), text(b.Revision),
-		text(r.Request), bytes("arguments", r.Arguments), bytes("output", r.Output), text(r.RequestID), text(string(r.Code)), int64(r.Sent), outside,
-		at(r.PreparedAt), at(r.FirstSent), at(r.SentAt), at(r.SettledAt), text(r.SettledBy), text(r.Holder), at(r.Until),
+		column.Text(b.Requester.Tenant), column.Text(r.ID), r.Rev, r.State.String(), r.Resolution.String(), column.Text(r.Key), column.Text(r.ProviderID), column.Text(r.Intent), column.Text(r.Approval), at(r.ApprovalEnds),
+		column.Text(b.Digest), column.Text(b.Capability), column.Text(b.Version), column.Targets(r.Targets), column.Text(b.Targets), column.Text(b.Versions), column.Text(b.Requester.Issuer), column.Text(b.Requester.Subject), column.Text(b.Connection), column.Text(b.Revision),
+		column.Text(r.Request), bytes("arguments", r.Arguments), bytes("output", r.Output), column.Text(r.RequestID), column.Text(string(r.Code)), int64(r.Sent), outside,
+		at(r.PreparedAt), at(r.FirstSent), at(r.SentAt), at(r.SettledAt), column.Text(r.SettledBy), column.Text(r.Holder), at(r.Until),
 	}
 	return out, errors.Join(errs...)
 }
@@ -145,11 +89,11 @@ type textColumn struct{ to *string }
 func (c textColumn) Scan(v any) (err error) {
 	switch v := v.(type) {
 	case string:
-		*c.to, err = untext(v)
+		*c.to, err = column.Untext(v)
 	case []byte:
-		*c.to, err = untext(string(v))
+		*c.to, err = column.Untext(string(v))
 	default:
-		err = errText
+		err = column.ErrText
 	}
 	return err
 }
@@ -159,9 +103,9 @@ type timeColumn struct{ to *time.Time }
 func (c timeColumn) Scan(v any) error {
 	n, ok := v.(int64)
 	if !ok {
-		return errTime
+		return column.ErrTime
 	}
-	*c.to = uninstant(n)
+	*c.to = column.Uninstant(n)
 	return nil
 }
 
@@ -200,42 +144,9 @@ func (d *database) scan(row interface{ Scan(...any) error }) (operation.Record, 
 	r.Arguments, errs[0] = d.unlock(at, arguments)
 	at.Field = "output"
 	r.Output, errs[1] = d.unlock(at, output)
-	r.Targets, errs[2] = untargets(list)
+	r.Targets, errs[2] = column.Untargets(list)
 	if err := errors.Join(errs[:]...); err != nil {
 		return operation.Record{}, err
 	}
 	return r, nil
-}
-
-// targets are a JSON list of pairs, so that operators can read them.
-func targets(ids []authz.ResourceID) string {
-	if ids == nil {
-		return ""
-	}
-	pairs := make([][2]string, len(ids))
-	for i, id := range ids {
-		pairs[i] = [2]string{text(id.Type), text(id.ID)}
-	}
-	b, _ := json.Marshal(pairs) // texts that are UTF-8
-	return string(b)
-}
-
-func untargets(list string) ([]authz.ResourceID, error) {
-	if list == "" {
-		return nil, nil
-	}
-	var pairs [][2]string
-	if err := json.Unmarshal([]byte(list), &pairs); err != nil {
-		return nil, errText
-	}
-	ids := make([]authz.ResourceID, len(pairs))
-	for i, p := range pairs {
-		var err1, err2 error
-		ids[i].Type, err1 = untext(p[0])
-		ids[i].ID, err2 = untext(p[1])
-		if err1 != nil || err2 != nil {
-			return nil, errText
-		}
-	}
-	return ids, nil
 }

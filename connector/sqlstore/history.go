@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/connector/operation"
+	"github.com/drawbridge-sdk/drawbridge/connector/sqlstore/internal/column"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
@@ -23,14 +24,14 @@ func historyRow(r operation.Record) []any {
 	if r.State.Settled() {
 		by = r.SettledBy
 	}
-	return []any{text(r.Binding.Requester.Tenant), text(r.ID), r.Rev, now(), r.State.String(), r.Resolution.String(), text(string(r.Code)), text(by)}
+	return []any{column.Text(r.Binding.Requester.Tenant), column.Text(r.ID), r.Rev, now(), r.State.String(), r.Resolution.String(), column.Text(string(r.Code)), column.Text(by)}
 }
 
 // History returns what was known of an operation, oldest first, one entry for
 // each version: every look-up that found nothing new is among them. It is
 // NOT_FOUND for an operation that the tenant does not have.
 func (s *Store) History(ctx context.Context, tenant, id string) ([]Entry, error) {
-	rows, err := s.d.db.QueryContext(ctx, s.q.historyOfThis, text(tenant), text(id))
+	rows, err := s.d.db.QueryContext(ctx, s.q.historyOfThis, column.Text(tenant), column.Text(id))
 	if err != nil {
 		return nil, failure(ctx, err)
 	}

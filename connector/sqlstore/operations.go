@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/connector/operation"
+	"github.com/drawbridge-sdk/drawbridge/connector/sqlstore/internal/column"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
@@ -62,7 +63,7 @@ func (s *Store) Create(ctx context.Context, rec operation.Record) (operation.Rec
 	if err != nil {
 		return operation.Record{}, toolresult.WrapError(toolresult.Internal, "the record cannot be stored", err)
 	}
-	args = append(args, args[0], text(rec.Intent))
+	args = append(args, args[0], column.Text(rec.Intent))
 	for range patience {
 		stored, err := s.put(ctx, s.q.create, args, rec)
 		if err != nil {
@@ -86,7 +87,7 @@ func (s *Store) Create(ctx context.Context, rec operation.Record) (operation.Rec
 
 // Get implements [operation.Store].
 func (s *Store) Get(ctx context.Context, tenant, id string) (operation.Record, error) {
-	r, err := s.d.scan(s.d.db.QueryRowContext(ctx, s.q.get, text(tenant), text(id)))
+	r, err := s.d.scan(s.d.db.QueryRowContext(ctx, s.q.get, column.Text(tenant), column.Text(id)))
 	if errors.Is(err, sql.ErrNoRows) {
 		return operation.Record{}, toolresult.NewError(toolresult.NotFound, "no such operation")
 	}
@@ -172,7 +173,7 @@ func (s *Store) inTheWay(ctx context.Context, rec operation.Record, open bool) e
 			continue
 		}
 		var n int
-		if err := s.d.db.QueryRowContext(ctx, rule.ask, text(rec.Binding.Requester.Tenant), text(rule.value), text(rec.ID)).Scan(&n); err != nil {
+		if err := s.d.db.QueryRowContext(ctx, rule.ask, column.Text(rec.Binding.Requester.Tenant), column.Text(rule.value), column.Text(rec.ID)).Scan(&n); err != nil {
 			return failure(ctx, err)
 		}
 		if n > 0 {
@@ -185,7 +186,7 @@ func (s *Store) inTheWay(ctx context.Context, rec operation.Record, open bool) e
 // Unsettled implements [operation.Store]. A record that cannot be read does not
 // hide the others: they are returned beside the error.
 func (s *Store) Unsettled(ctx context.Context, at time.Time, limit int) ([]operation.Record, error) {
-	n, err := instant(at)
+	n, err := column.Instant(at)
 	if err != nil {
 		return nil, toolresult.WrapError(toolresult.Internal, "the time cannot be compared with", err)
 	}

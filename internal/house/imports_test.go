@@ -16,38 +16,39 @@ const module = "github.com/drawbridge-sdk/drawbridge/"
 // may lists what of ours each package reaches, with everything behind it. A
 // package that is not here fails the test: whoever adds one decides its place.
 var may = map[string]string{
-	"toolresult":                        "", // a newcomer who imports it gets the standard library alone
-	"authz/risk":                        "",
-	"authz":                             "toolresult authz/risk",
-	"authz/authztest":                   "authz+",
-	"authz/bearer":                      "authz+ sandbox/egress+ internal/strictjson",
-	"authz/bearer/bearertest":           "sandbox/egress/egresstest+", // an issuer knows nothing of those that it issues for
-	"authz/cedarpolicy":                 "authz+",
-	"authz/connection":                  "authz+",
-	"authz/credential":                  "authz+",
-	"sandbox/egress":                    "toolresult internal/strictyaml", // never authz: the same transport serves processes and token endpoints
-	"sandbox/egress/egresstest":         "sandbox/egress+",
-	"connector/cursor":                  "toolresult",
-	"connector/query":                   "",
-	"connector/provider":                "toolresult internal/strictjson",
-	"connector/artifact":                "authz+",
-	"connector/operation":               "authz+", // below connector, so that a store needs no connector
-	"connector/operation/operationtest": "connector/operation+",
-	"connector/artifact/artifacttest":   "connector/artifact+",
-	"connector/sqlstore":                "authz/credential+ connector/operation+ connector/artifact+", // below connector
-	"connector":                         "authz/credential+ sandbox/egress+ connector/cursor+ connector/provider+ connector/artifact+ connector/operation+ internal/evidence+ internal/ledger+ internal/route+ internal/schema+ internal/strictyaml",
-	"mcpadapter":                        "connector+",
-	"mcpadapter/functioncall":           "connector+",
-	"internal/alr":                      "",
-	"internal/evidence":                 "sandbox/egress+ connector/provider+",
-	"internal/ledger":                   "connector/operation+ internal/evidence+",
-	"internal/route":                    "internal/scopeql internal/strictjson",
-	"internal/schema":                   "toolresult internal/strictjson",
-	"internal/scopeql":                  "",
-	"internal/strictjson":               "",
-	"internal/strictyaml":               "",
-	"internal/ci/summary":               "",
-	"internal/peers":                    "internal/alr",
+	"toolresult":                         "", // a newcomer who imports it gets the standard library alone
+	"authz/risk":                         "",
+	"authz":                              "toolresult authz/risk",
+	"authz/authztest":                    "authz+",
+	"authz/bearer":                       "authz+ sandbox/egress+ internal/strictjson",
+	"authz/bearer/bearertest":            "sandbox/egress/egresstest+", // an issuer knows nothing of those that it issues for
+	"authz/cedarpolicy":                  "authz+",
+	"authz/connection":                   "authz+",
+	"authz/credential":                   "authz+",
+	"sandbox/egress":                     "toolresult internal/strictyaml", // never authz: the same transport serves processes and token endpoints
+	"sandbox/egress/egresstest":          "sandbox/egress+",
+	"connector/cursor":                   "toolresult",
+	"connector/query":                    "",
+	"connector/provider":                 "toolresult internal/strictjson",
+	"connector/artifact":                 "authz+",
+	"connector/operation":                "authz+", // below connector, so that a store needs no connector
+	"connector/operation/operationtest":  "connector/operation+",
+	"connector/artifact/artifacttest":    "connector/artifact+",
+	"connector/sqlstore":                 "authz/credential+ connector/operation+ connector/artifact+ connector/sqlstore/internal/column", // below connector
+	"connector/sqlstore/internal/column": "authz+",
+	"connector":                          "authz/credential+ sandbox/egress+ connector/cursor+ connector/provider+ connector/artifact+ connector/operation+ internal/evidence+ internal/ledger+ internal/route+ internal/schema+ internal/strictyaml",
+	"mcpadapter":                         "connector+",
+	"mcpadapter/functioncall":            "connector+",
+	"internal/alr":                       "",
+	"internal/evidence":                  "sandbox/egress+ connector/provider+",
+	"internal/ledger":                    "connector/operation+ internal/evidence+",
+	"internal/route":                     "internal/scopeql internal/strictjson",
+	"internal/schema":                    "toolresult internal/strictjson",
+	"internal/scopeql":                   "",
+	"internal/strictjson":                "",
+	"internal/strictyaml":                "",
+	"internal/ci/summary":                "",
+	"internal/peers":                     "internal/alr",
 }
 
 // only says which packages may import what is heavy or what decides a design,
