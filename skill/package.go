@@ -53,11 +53,13 @@ func (e *PathError) Error() string {
 	return s
 }
 
-// Is makes errors.Is(err, toolresult.InvalidInput) true.
-func (e *PathError) Is(target error) bool { return target == toolresult.InvalidInput }
-
-// Unwrap returns the system's error.
-func (e *PathError) Unwrap() error { return e.Err }
+// Unwrap returns the code, and the system's error if there is one.
+func (e *PathError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{toolresult.InvalidInput}
+	}
+	return []error{toolresult.InvalidInput, e.Err}
+}
 
 // MismatchError says that a package is not the one that was pinned. It matches
 // [toolresult.Conflict].
@@ -78,8 +80,8 @@ func (e *MismatchError) Error() string {
 	return s
 }
 
-// Is makes errors.Is(err, toolresult.Conflict) true.
-func (e *MismatchError) Is(target error) bool { return target == toolresult.Conflict }
+// Unwrap returns the code.
+func (e *MismatchError) Unwrap() error { return toolresult.Conflict }
 
 // Package is a skill's whole directory as it was when it was read. It is
 // immutable and safe for concurrent use. It holds every byte in memory.

@@ -251,8 +251,8 @@ func (e *Invalid) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Is makes errors.Is(err, toolresult.InvalidInput) true.
-func (e *Invalid) Is(target error) bool { return target == toolresult.InvalidInput }
+// Unwrap returns the code.
+func (e *Invalid) Unwrap() error { return toolresult.InvalidInput }
 
 // Violations are breaches, in the order of the text.
 type Violations []Violation
