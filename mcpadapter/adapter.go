@@ -88,8 +88,6 @@ type Adapter struct {
 	front   *mcp.Server // for connections that stay; HTTP when the policy cannot be asked
 	classes classes
 
-	complete mcp.CallToolResult // see completeResult
-
 	mu    sync.Mutex
 	tools map[string]*tool // by capability; declarations never change
 }
@@ -127,9 +125,6 @@ func New(inv *connector.Invoker, who PrincipalFunc, opts *Options) (*Adapter, er
 	a.opts.Hosts = slices.Clone(a.opts.Hosts)
 	var err error
 	if a.origins, err = trust(a.opts.Origins); err != nil {
-		return nil, err
-	}
-	if a.complete, err = completeResult(); err != nil {
 		return nil, err
 	}
 	status, err := statusTool()
@@ -192,22 +187,38 @@ func (a *Adapter) caller(ctx context.Context) (authz.Principal, error) {
 // serveFront answers for connections that one server of the SDK stays with. It
 // has no tools of its own: everything is asked anew with each request.
 func (a *Adapter) serveFront(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (_ mcp.Result, err error) {
-		switch method {
-		case "tools/list":
-			return a.list(ctx)
-		case "tools/call":
-			r, ok := req.(*mcp.CallToolRequest)
-			if !ok || r.Params == nil {
-				return nil, unknownTool()
-			}
-			return a.callFront(ctx, r)
-		}
-		if !served[method] {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		switch {
+		case method == "tools/list":
+			return orError(a.list(ctx))
+		case method == "tools/call":
+			return answer(ctx, req, a.callFront)
+		case !served[method]:
 			return nil, unknownMethod()
 		}
 		return next(ctx, method, req)
 	}
+}
+
+// answer runs a call. The SDK would do it for tools that it knows, and would
+// write the result three times over.
+func answer(ctx context.Context, req mcp.Request, call func(context.Context, *mcp.CallToolRequest) (*result, error)) (mcp.Result, error) {
+	r, ok := req.(*mcp.CallToolRequest)
+	if !ok || r.Params == nil {
+		return nil, unknownTool()
+	}
+	return orError(call(ctx, r))
+}
+
+// orError keeps a nil result from becoming an interface that is not nil.
+func orError[T any, P interface {
+	*T
+	mcp.Result
+}](r P, err error) (mcp.Result, error) {
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 func (a *Adapter) list(ctx context.Context) (*mcp.ListToolsResult, error) {
@@ -222,10 +233,16 @@ func (a *Adapter) list(ctx context.Context) (*mcp.ListToolsResult, error) {
 	return &mcp.ListToolsResult{Tools: c.list(), Cacheable: private()}, nil
 }
 
-func (a *Adapter) callFront(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+// callFront runs a tool for whom the host says. For one that is known to be a
+// tool Invoke alone decides; it is the same to it whether a capability is hidden
+// or not there.
+func (a *Adapter) callFront(ctx context.Context, req *mcp.CallToolRequest) (*result, error) {
 	who, err := a.caller(ctx)
 	if err != nil {
 		return nil, a.refusal(ctx, err).rpc()
+	}
+	if t := a.known(req.Params.Name); t != nil && t.tool.Name != StatusTool {
+		return a.call(ctx, req, who, t)
 	}
 	c, err := a.classOf(ctx, who)
 	switch {
@@ -239,6 +256,13 @@ func (a *Adapter) callFront(ctx context.Context, req *mcp.CallToolRequest) (*mcp
 		return nil, unknownTool()
 	}
 	return a.call(ctx, req, who, t)
+}
+
+// known returns a tool that somebody has seen.
+func (a *Adapter) known(name string) *tool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.tools[name]
 }
 
 // unknownTool is the one answer for a tool that is not there and one that may

@@ -25,7 +25,7 @@ const OperationMeta = "drawbridge.dev/operation"
 // call runs one tool for one caller. t is nil if what the caller sees could not
 // be found out; Invoke then says so. Every failure of the call is an envelope;
 // the errors are the protocol's.
-func (a *Adapter) call(ctx context.Context, req *mcp.CallToolRequest, who authz.Principal, t *tool) (_ *mcp.CallToolResult, err error) {
+func (a *Adapter) call(ctx context.Context, req *mcp.CallToolRequest, who authz.Principal, t *tool) (_ *result, err error) {
 	defer func() {
 		// The SDK runs tools in goroutines of its own, where a panic of the
 		// host's functions would end the process for everybody.
@@ -50,31 +50,58 @@ func (a *Adapter) call(ctx context.Context, req *mcp.CallToolRequest, who authz.
 	return a.result(req, r)
 }
 
-// result is an envelope on the wire.
-func (a *Adapter) result(req *mcp.CallToolRequest, r *toolresult.Result) (*mcp.CallToolResult, error) {
+// result is what a call answers with.
+func (a *Adapter) result(req *mcp.CallToolRequest, r *toolresult.Result) (*result, error) {
 	if r.Error != nil && r.Error.Code == toolresult.CapabilityUnknown && r.Effect.Disposition == toolresult.EffectNone {
 		return nil, unknownTool()
 	}
-	text, err := r.AppendJSON(nil)
+	envelope, err := r.AppendJSON(make([]byte, 0, len(r.Data)+1024))
 	if err != nil {
 		return nil, internalError()
 	}
-	var out mcp.CallToolResult
-	if req.ProtocolVersion() >= "2026-07-28" {
-		out = a.complete
-	}
-	out.Content = []mcp.Content{&mcp.TextContent{Text: r.Text(&toolresult.TextOptions{MaxBytes: a.opts.MaxTextBytes})}}
-	out.StructuredContent = json.RawMessage(text)
-	out.IsError = r.Status == toolresult.StatusError
-	return &out, nil
+	return &result{
+		text:     r.Text(&toolresult.TextOptions{MaxBytes: a.opts.MaxTextBytes}),
+		envelope: envelope,
+		isError:  r.Status == toolresult.StatusError,
+		complete: req.ProtocolVersion() >= "2026-07-28",
+	}, nil
 }
 
-// completeResult is the beginning of a result that says resultType "complete",
-// as revision 2026-07-28 demands. The SDK says it for tools that it runs itself,
-// and has no other way to say it.
-func completeResult() (out mcp.CallToolResult, err error) {
-	err = json.Unmarshal([]byte(`{"content":[],"resultType":"complete"}`), &out)
-	return out, err
+// A result is an envelope on the wire: the CallToolResult of the specification,
+// written in one go.
+type result struct {
+	mcp.ResultBase
+	text     string
+	envelope json.RawMessage
+	isError  bool
+	complete bool // revision 2026-07-28 wants to be told
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (r *result) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(r.text)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, len(text)+len(r.envelope)+256)
+	out = append(out, `{"content":[{"type":"text","text":`...)
+	out = append(out, text...)
+	out = append(out, `}],"structuredContent":`...)
+	out = append(out, r.envelope...)
+	if r.isError {
+		out = append(out, `,"isError":true`...)
+	}
+	if r.complete {
+		out = append(out, `,"resultType":"complete"`...)
+	}
+	if meta := r.GetMeta(); len(meta) > 0 {
+		text, err := json.Marshal(meta)
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(out, `,"_meta":`...), text...)
+	}
+	return append(out, '}'), nil
 }
 
 // operationKey is the runtime's key of a change: the call's own, or else the

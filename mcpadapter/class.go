@@ -130,21 +130,23 @@ func (a *Adapter) project(visible []connector.Declaration) ([]*tool, error) {
 }
 
 // serverOf returns the server of a class, for connections that last one request.
+// It has the tools, so that the SDK lists them and checks the headers that
+// describe their parameters.
 func (a *Adapter) serverOf(c *class) *mcp.Server {
 	c.once.Do(func() {
 		c.server = a.server()
 		for _, t := range c.sorted {
-			c.server.AddTool(t, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				return a.callClass(ctx, req)
+			c.server.AddTool(t, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				return nil, internalError() // calls are answered before they come here
 			})
 		}
 		c.server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-				if !served[method] {
+				switch {
+				case method == "tools/call":
+					return answer(ctx, req, a.callClass)
+				case !served[method]:
 					return nil, unknownMethod()
-				}
-				if r, ok := req.(*mcp.CallToolRequest); ok && (r.Params == nil || c.tools[r.Params.Name] == nil) {
-					return nil, unknownTool()
 				}
 				return next(ctx, method, req)
 			}
@@ -154,7 +156,7 @@ func (a *Adapter) serverOf(c *class) *mcp.Server {
 }
 
 // callClass runs a tool of the class that this very request was given.
-func (a *Adapter) callClass(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (a *Adapter) callClass(ctx context.Context, req *mcp.CallToolRequest) (*result, error) {
 	r, _ := ctx.Value(requestKey{}).(*request)
 	if r == nil || r.class == nil || r.class.tools[req.Params.Name] == nil {
 		return nil, unknownTool()

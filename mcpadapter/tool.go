@@ -3,6 +3,7 @@ package mcpadapter
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -88,9 +89,10 @@ func outputOf(output json.RawMessage) (json.RawMessage, error) {
 }
 
 // inline writes the references of the envelope's schema out, for clients that
-// do not follow them, and leaves out what only readers of the document need.
-// The sources of a source are left to toolresult: written out they would be
-// most of the text.
+// do not follow them, leaves out what only readers of the document need, and
+// says the rest as clients with a smaller dialect take it: one type to a schema,
+// and no bare false. The sources of a source are left to toolresult: written out
+// they would be most of the text.
 func inline(v any, defs map[string]any) any {
 	switch v := v.(type) {
 	case []any:
@@ -107,17 +109,54 @@ func inline(v any, defs map[string]any) any {
 			}
 			return inline(defs[name], defs)
 		}
-		out := make(map[string]any, len(v))
-		for k, x := range v {
-			switch k {
-			case "$defs", "$id", "$schema", "$comment", "title", "examples":
-			default:
-				out[k] = inline(x, defs)
-			}
-		}
-		return out
+		return portable(members(v, defs))
 	}
 	return v
+}
+
+func members(v, defs map[string]any) map[string]any {
+	out := make(map[string]any, len(v))
+	for k, x := range v {
+		switch k {
+		case "$defs", "$id", "$schema", "$comment", "title", "examples":
+			continue
+		}
+		out[k] = inline(x, defs)
+		named, _ := out[k].(map[string]any)
+		if k != "properties" {
+			continue
+		}
+		for name, s := range named {
+			if s == false {
+				named[name] = map[string]any{"not": map[string]any{}}
+			}
+		}
+	}
+	return out
+}
+
+// portable writes a list of types as a choice.
+func portable(s map[string]any) map[string]any {
+	types, ok := s["type"].([]any)
+	if !ok {
+		return s
+	}
+	out := map[string]any{}
+	if d, ok := s["description"]; ok {
+		out["description"] = d
+		delete(s, "description")
+	}
+	var choice []any
+	for _, t := range types {
+		one := map[string]any{"type": t}
+		if t != "null" {
+			one = maps.Clone(s)
+			one["type"] = t
+		}
+		choice = append(choice, one)
+	}
+	out["anyOf"] = choice
+	return out
 }
 
 // statusTool is offered to callers who see a change.

@@ -120,7 +120,8 @@ func TestInspector_M1(t *testing.T) {
 			call := func(tool, args string) string {
 				return run("--method", "tools/call", "--tool-name", tool, "--tool-args-json", args)
 			}
-			list := run("--method", "tools/list")
+			list := run("--method", "tools/list", "--strict")
+			require.NotContains(t, list, "unportable", "and every client's dialect of JSON Schema is enough")
 			require.Contains(t, list, "notes.read")
 			require.NotContains(t, list, "notes.secret")
 			require.Contains(t, call("notes.read", `{"name":"a"}`), "the text of a")
