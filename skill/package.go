@@ -265,11 +265,12 @@ func (p *Package) Digest() Digest { return p.digest }
 func (p *Package) Manifest() Manifest { return slices.Clone(p.manifest) }
 
 // ReadFile returns a copy of a file's bytes. A path that is not in the manifest
-// is [fs.ErrNotExist], whatever it looks like: there is nothing to escape to.
+// is [fs.ErrNotExist] and NOT_FOUND, whatever it looks like: there is nothing to
+// escape to.
 func (p *Package) ReadFile(name string) ([]byte, error) {
 	b, ok := p.content[name]
 	if !ok {
-		return nil, &fs.PathError{Op: "read", Path: quote(name), Err: fs.ErrNotExist}
+		return nil, fmt.Errorf("skill: %s is not a file of the package: %w: %w", quote(name), toolresult.NotFound, fs.ErrNotExist)
 	}
 	return bytes.Clone(b), nil
 }
@@ -304,6 +305,17 @@ func (p *Package) Check(pr Profile, dir string) Violations {
 	}
 	c.out.sort()
 	return c.out
+}
+
+// MissingLinks returns the paths that SKILL.md links to and that are not in the
+// package, in the order of the text.
+func (p *Package) MissingLinks() (out []string) {
+	for l := range p.doc.links() {
+		if l.kind == linkLocal && !p.has(l.path) {
+			out = append(out, l.path)
+		}
+	}
+	return out
 }
 
 // file checks a file beside SKILL.md.
