@@ -272,7 +272,7 @@ func TestAttackRenderingHidesHeaders(t *testing.T) {
 	w := writing(t, d, connector.Write(s, connector.ByArgs(onProject), connector.Reconcilable(
 		func(ctx context.Context, c *connector.WriteCall, in CreateTicket) (*connector.Receipt[Ticket], error) {
 			_, err := c.Do(ctx, &connector.HTTPRequest{Route: "POST /issues.json", Header: http.Header{"X-Redmine-Switch-User": {"admin"}},
-				Body: map[string]any{"issue": map[string]any{"project_id": "inc", "subject": "a\u202eb", "cf_1": c.Operation().Key}}})
+				Body: map[string]any{"issue": map[string]any{"project_id": "inc", "subject": "a\u202eb", "cf_1": c.Operation().UUID()}}})
 			return nil, err
 		}, honest)))
 	step := w.keyed("tickets.create", key, args).Error.Approval

@@ -37,6 +37,7 @@ type AuditEvent struct {
 	Revision   string // of the policy; empty if it was not asked or did not allow
 	Reason     string // of the policy, for a denial
 	Violation  string // what the connector did wrong; empty: nothing
+	NotSent    string // why a request of the connector did not leave; empty: all left
 	Arguments  string // "sha256:..." of the arguments in canonical form
 	Request    string // "sha256:..." of the change that goes out, before a write is sent
 	Connection string
@@ -51,7 +52,7 @@ func (p *path) event() *AuditEvent {
 	id := p.req.Principal.Identity()
 	e := &AuditEvent{
 		Time: time.Now(), Principal: p.req.Principal.Key(), Action: p.action(), Revision: p.grant.Revision(),
-		Arguments: p.digest, Connection: p.conn.ID, Key: p.req.Key, Run: p.req.Run, Surface: p.req.Surface, Violation: p.violation,
+		Arguments: p.digest, Connection: p.conn.ID, Key: p.req.Key, Run: p.req.Run, Surface: p.req.Surface, Violation: p.violation, NotSent: p.notSent,
 	}
 	if id.Delegation != nil {
 		e.Actor = id.Delegation.Actor

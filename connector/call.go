@@ -61,6 +61,7 @@ type state struct {
 	reads    *egress.Session // never changes anything
 	requests int
 	seen     []seen
+	denied   *Denied
 	breach   string // the first thing that the transport refused because the connector broke its contract
 	said     said
 }

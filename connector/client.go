@@ -1,9 +1,11 @@
 package connector
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -21,11 +23,24 @@ import (
 )
 
 // Denied is why a request of a connector did not leave. It is the cause of the
-// client's error, for operators: it names what was touched.
+// client's error (see [WhyDenied]), for operators: it names what was touched. It
+// is logged, and its rule is in the audit event.
 type Denied struct {
 	Route     string             // pattern; empty if no route matches
 	Rule      string             // what the request broke
 	Resources []authz.ResourceID // what it would have touched
+}
+
+// WhyDenied returns the Denied behind an error of a call's client, for
+// operators: package egress keeps causes out of the chain of its errors.
+func WhyDenied(err error) (*Denied, bool) {
+	if d, ok := errors.AsType[*Denied](err); ok {
+		return d, true
+	}
+	if e, ok := errors.AsType[*egress.Error](err); ok && e != nil {
+		return errors.AsType[*Denied](e.Cause())
+	}
+	return nil, false
 }
 
 // Error returns one line without the resources.
@@ -106,7 +121,7 @@ func (s *state) hooks(reads bool) *egress.Hooks {
 func (s *state) allow(r *egress.Request, reads bool) (egress.Effect, error) {
 	m, err := s.match(r)
 	if err != nil {
-		return egress.Changes, &Denied{Rule: err.Error()}
+		return egress.Changes, s.refuse(&Denied{Rule: err.Error()})
 	}
 	d := &Denied{Route: m.Route.Pattern}
 	for _, o := range m.Objects {
@@ -132,12 +147,25 @@ func (s *state) allow(r *egress.Request, reads bool) (egress.Effect, error) {
 		}
 	}
 	if d.Rule != "" {
-		return egress.Changes, d
+		return egress.Changes, s.refuse(d)
 	}
 	if changes {
 		return egress.Changes, nil
 	}
 	return egress.Reads, nil
+}
+
+// refuse notes why a request did not leave, for operators: the caller is not
+// told, and the author has to be.
+func (s *state) refuse(d *Denied) *Denied {
+	s.mu.Lock()
+	if s.denied == nil {
+		s.denied = d
+	}
+	s.mu.Unlock()
+	s.v.log(s.ctx, "a connector's request did not leave", slog.String("capability", s.cap.decl.Name), slog.String("call_id", s.id),
+		slog.String("route", d.Route), slog.String("rule", d.Rule))
+	return d
 }
 
 func (s *state) match(r *egress.Request) (*route.Match, error) {
@@ -196,11 +224,17 @@ func (s *state) breached(what string) {
 	}
 }
 
+// keyCounts reports whether an operation's key names it within the account.
+func (r *registered) keyCounts() bool {
+	mode := r.info.Auth.Mode
+	return r.decl.Idempotency.KeyIsUnique || mode == AuthDelegatedOAuth || mode == AuthTokenExchange
+}
+
 // mark puts the idempotency key on a change, and checks that it is where the
 // declaration says: a key that is not sent protects nothing.
 func (s *state) mark(r *egress.Request) error {
 	idem := s.cap.decl.Idempotency
-	good := func(v string) bool { return v == s.op.UUID() || v == s.op.Key }
+	good := func(v string) bool { return v == s.op.UUID() || s.cap.keyCounts() && v == s.op.Key }
 	if idem.Header != "" {
 		switch vs := r.Header.Values(idem.Header); {
 		case len(vs) == 0:
@@ -213,7 +247,7 @@ func (s *state) mark(r *egress.Request) error {
 		body, err := strictjson.Parse(r.Body)
 		v, _ := strictjson.Lookup(body, idem.Field)
 		if text, ok := v.(string); err != nil || !ok || !good(text) {
-			return errors.New("the body does not hold the operation's key at " + idem.Field)
+			return errors.New("the body does not hold the operation's UUID at " + idem.Field)
 		}
 	}
 	return nil
@@ -283,11 +317,11 @@ func (s *state) holdsKey(r *provider.Response) bool {
 	if p := s.cap.decl.Idempotency.Answer; p != "" {
 		v, _ := strictjson.Lookup(body, p)
 		text := fmt.Sprint(v)
-		return v != nil && (text == s.op.Key || text == s.op.UUID() || s.op.ProviderID != "" && text == s.op.ProviderID)
+		return v != nil && (text == s.op.UUID() || s.cap.keyCounts() && text == s.op.Key || s.op.ProviderID != "" && text == s.op.ProviderID)
 	}
 	wanted := []string{s.op.UUID()}
 	for _, k := range []string{s.op.Key, s.op.ProviderID} {
-		if len(k) >= shortestKey {
+		if len(k) >= shortestKey && (k != s.op.Key || s.cap.keyCounts()) {
 			wanted = append(wanted, k)
 		}
 	}
@@ -330,6 +364,23 @@ func (d draft) digest() string {
 		parts = append(parts, k, strings.Join(d.header[k], "\x00"))
 	}
 	return strictjson.Digest(parts...)
+}
+
+// differs names the parts in which two drafts differ.
+func (d draft) differs(o draft) string {
+	var parts []string
+	for _, p := range []struct {
+		name string
+		same bool
+	}{
+		{"address", d.origin == o.origin && d.account == o.account}, {"method", d.method == o.method}, {"path", d.path == o.path},
+		{"query", d.query == o.query}, {"headers", maps.EqualFunc(d.header, o.header, slices.Equal)}, {"body", bytes.Equal(d.body, o.body)},
+	} {
+		if !p.same {
+			parts = append(parts, p.name)
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (d draft) names() []string { return slices.Sorted(maps.Keys(d.header)) }

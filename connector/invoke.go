@@ -74,7 +74,9 @@ type path struct {
 	grant     authz.Grant
 	denied    *authz.Denied
 	violation string
+	notSent   string // why a request of the connector did not leave
 	lastSeen  []seen
+	drafted   *draft // what was rendered
 	lookOnly  bool   // what is recorded may be looked up, and is not sent again
 	began     string // id of the operation, once the ledger works on it
 	decoded   any    // the arguments as the typed handlers get them, read once
@@ -253,7 +255,7 @@ func (p *path) checkKey() error {
 		return nil // write decides: an approval may carry one
 	case len(key) > 255 || strings.ContainsFunc(key, bad):
 		return toolresult.NewError(toolresult.InvalidInput, "the operation key is over 255 bytes, or holds something else than printable ASCII")
-	case p.cap.decl.Idempotency.Field != "" && p.cap.decl.Idempotency.Answer == "" && len(key) < shortestKey:
+	case p.cap.keyCounts() && p.cap.decl.Idempotency.Field != "" && p.cap.decl.Idempotency.Answer == "" && len(key) < shortestKey:
 		return toolresult.NewError(toolresult.InvalidInput, "the operation key is under 16 bytes, and would be found by accident when the operation is looked up")
 	}
 	return nil
@@ -451,6 +453,7 @@ func (p *path) read(ctx context.Context) *toolresult.Result {
 	if p.violation = f.Violation; p.violation == "" {
 		p.violation = s.breach
 	}
+	p.unsent(s)
 	if f.Code != "" {
 		return toolresult.Failure(p.req.CallID, p.failure(f.Code, err, seen))
 	}
@@ -458,6 +461,15 @@ func (p *path) read(ctx context.Context) *toolresult.Result {
 		return toolresult.Failure(p.req.CallID, err)
 	}
 	return r
+}
+
+// unsent keeps why a request did not leave, for audit.
+func (p *path) unsent(s *state) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.denied != nil && p.notSent == "" {
+		p.notSent = s.denied.Error()
+	}
 }
 
 // local says that a capability declares no routes, and so makes no request.

@@ -83,7 +83,7 @@ func (v *Invoker) look(ctx context.Context, req *VisibleRequest, each func(*regi
 		case !slices.Contains(kinds, r.decl.Kind):
 			s = Step{"surface", toolresult.Unsupported, "the surface does not serve this kind"}
 		case verdict != authz.Allow && verdict != authz.AllowWithApproval:
-			s = Step{"access", toolresult.PermissionDenied, decisions[i].Reason}
+			s = Step{"access", toolresult.PermissionDenied, "asked whether " + name + " may be seen on " + r.info.ID + " or any listed candidate: " + decisions[i].Reason}
 		case req.Profile != "" && !profile.Allows(name, r.info.Version):
 			s = Step{"profile", toolresult.PermissionDenied, "not in the profile, or pinned to another version"}
 		}

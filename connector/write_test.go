@@ -111,7 +111,7 @@ func TestCreateOnce_W2_W5(t *testing.T) {
 	require.Equal(t, toolresult.MeaningComplete, r.Meaning(), r.Err())
 	require.Equal(t, toolresult.EffectApplied, r.Effect.Disposition)
 	require.JSONEq(t, `{"id":4821,"subject":"x","updated_on":""}`, string(r.Data))
-	require.Equal(t, []string{key}, d.applied)
+	require.Len(t, d.applied, 1)
 
 	again := w.keyed("tickets.create", key, args)
 	require.Equal(t, r.Effect, again.Effect, "a repeat returns the stored receipt")
@@ -305,4 +305,64 @@ func TestForgetfulIsSaidAloud_W2(t *testing.T) {
 	require.NoError(t, err)
 	_, err = connector.NewInvoker(authz.DenyAll{}, nil, []connector.Connector{c}, &connector.Options{Forgetful: true})
 	require.ErrorContains(t, err, "authorities")
+}
+
+// Two people of one account use one key: neither is told that the other's
+// change is their own.
+func TestOneKeyTwoPeople_A8_W5(t *testing.T) {
+	d := &desk{}
+	w := writing(t, d)
+	require.Equal(t, toolresult.EffectApplied, w.keyed("tickets.create", key, args).Effect.Disposition)
+	d.create = func(rw http.ResponseWriter, _ func() int) { rw.WriteHeader(500) } // and creates nothing
+	carol := authztest.Caller(t, w.host, "acme", "carol")
+	r := w.inv.Invoke(t.Context(), &connector.InvokeRequest{Principal: carol, Capability: "tickets.create", Key: key, Arguments: json.RawMessage(args)})
+	require.Equal(t, toolresult.EffectUnknown, r.Effect.Disposition, "her ticket is not there, and alice's is not hers")
+
+	byKey := func(ctx context.Context, c *connector.WriteCall, in CreateTicket) (*connector.Receipt[Ticket], error) {
+		_, err := c.Do(ctx, &connector.HTTPRequest{Route: "POST /issues.json", Body: map[string]any{"issue": map[string]any{
+			"project_id": in.Project, "subject": in.Subject, "cf_1": c.Operation().Key}}})
+		return connector.Applied(Ticket{}, "1"), err
+	}
+	for _, unique := range []bool{false, true} {
+		d := &desk{}
+		s := createSpec()
+		s.Idempotency.KeyIsUnique = unique
+		w := writing(t, d, connector.Write(s, connector.ByArgs(onProject), connector.Reconcilable(byKey, honest)))
+		r := w.keyed("tickets.create", key, args)
+		require.Equal(t, unique, r.Effect.Disposition == toolresult.EffectApplied, "a key names an operation where nobody else uses it: %v", r.Err())
+		require.Equal(t, unique, d.count() == 1)
+	}
+}
+
+// When it turns out that nothing was changed, the failure that the sending
+// ended in is named.
+func TestAbsenceNamesTheFailure_E3(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{create: func(rw http.ResponseWriter, _ func() int) { rw.WriteHeader(502) }}
+		w := writing(t, d)
+		r := w.keyed("tickets.create", key, args)
+		require.Equal(t, toolresult.EffectUnknown, r.Effect.Disposition)
+		reworded := w.keyed("tickets.create", "another-key-0123456789", `{"project":"inc","subject":"again"}`)
+		require.Equal(t, toolresult.Conflict, reworded.Error.Code)
+		require.Contains(t, reworded.Error.Problems[0].Text, "look that operation up")
+		time.Sleep(time.Minute)
+		gone := w.inv.Lookup(t.Context(), &connector.LookupRequest{Principal: w.alice, OperationID: r.Effect.OperationID})
+		require.Equal(t, toolresult.EffectNotApplied, gone.Effect.Disposition)
+		require.Equal(t, toolresult.ProviderUnavailable, gone.Error.Code)
+	})
+}
+
+// What an author has to know about a refused request is said to operators.
+func TestNotSentIsSaid_A9(t *testing.T) {
+	var denied *connector.Denied
+	read := func(ctx context.Context, c *connector.ReadCall, in GetTicket) (*connector.Answer[Ticket], error) {
+		_, err := c.Do(ctx, &connector.HTTPRequest{Route: "GET /issues/{ticket}.json", Params: connector.Params{"ticket": in.Ticket}, Header: http.Header{"X-From": {"a"}}})
+		denied, _ = connector.WhyDenied(err)
+		return nil, err
+	}
+	d := &desk{}
+	w := newWorld(t, setup{handler: d.ServeHTTP, policy: authztest.Policy(everyTicketOfInc), caps: []connector.Capability{connector.Read(spec("t.x", getIssue), connector.OnConnection, read)}})
+	require.Equal(t, toolresult.EgressDenied, w.call("t.x", `{"ticket":"1"}`).Error.Code)
+	require.Contains(t, denied.Error(), "the header X-From is not declared")
+	require.Contains(t, w.events[0].NotSent, "the header X-From is not declared")
 }

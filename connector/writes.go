@@ -127,7 +127,9 @@ func (p *path) prepare(ctx context.Context, intent *operation.Record) *toolresul
 	s.op, s.gate = intent.Operation, g
 	r, err := guard(ctx, p.v, func() (*toolresult.Result, error) { return p.cap.invoke(ctx, &Call{s}) })
 	seen := s.close()
+	p.unsent(s)
 	draft, twice, outside := g.rendered()
+	p.drafted = draft
 	switch {
 	case twice:
 		p.violation = "a write makes more than one change"
@@ -242,7 +244,12 @@ type sender struct {
 
 // commit is the last door: the grant and the binding still hold, the intent is
 // in the audit log, the dispatch is in the ledger, in this order.
-func (g *sender) commit(ctx context.Context, d draft) error { return g.leave(ctx, d.digest(), false) }
+func (g *sender) commit(ctx context.Context, d draft) error {
+	if was := g.p.drafted; was != nil && was.digest() != d.digest() {
+		g.p.violation = "Send made another request when it was sent than when it was rendered: its " + was.differs(d) + "; take ids and times from the operation"
+	}
+	return g.leave(ctx, d.digest(), false)
+}
 
 func (g *sender) outside(ctx context.Context) error { return g.leave(ctx, g.p.digest, true) }
 
@@ -278,6 +285,7 @@ func (e *effector) Send(ctx context.Context, a *ledger.Attempt) ledger.Claim {
 	s.op, s.gate = a.Record().Operation, &sender{p, a}
 	r, err := guard(ctx, p.v, func() (*toolresult.Result, error) { return p.cap.invoke(ctx, &Call{s}) })
 	p.lastSeen = s.close() // for the error of the result
+	p.unsent(s)
 	return p.claim(ctx, s, r, err)
 }
 

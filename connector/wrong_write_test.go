@@ -21,7 +21,7 @@ type (
 
 func post(ctx context.Context, c *connector.WriteCall, subject string) error {
 	_, err := c.Do(ctx, &connector.HTTPRequest{Route: "POST /issues.json", Body: map[string]any{"issue": map[string]any{
-		"project_id": "inc", "subject": subject, "cf_1": c.Operation().Key}}})
+		"project_id": "inc", "subject": subject, "cf_1": c.Operation().UUID()}}})
 	return err
 }
 
@@ -89,7 +89,7 @@ func TestWrongWriters_W3_W5_W6_K3(t *testing.T) {
 			send: func(ctx context.Context, c *connector.WriteCall, _ CreateTicket) (*connector.Receipt[Ticket], error) {
 				return nil, post(ctx, c, "one")
 			}, look: func(ctx context.Context, c *connector.ReadCall, _ CreateTicket, op operation.Operation) (*connector.Evidence[Ticket], error) {
-				_, err := c.Do(ctx, &connector.HTTPRequest{Route: "POST /issues.json", Body: map[string]any{"issue": map[string]any{"project_id": "inc", "cf_1": op.Key}}})
+				_, err := c.Do(ctx, &connector.HTTPRequest{Route: "POST /issues.json", Body: map[string]any{"issue": map[string]any{"project_id": "inc", "cf_1": op.UUID()}}})
 				return connector.Happened(Ticket{ID: 1}, "1"), err
 			}},
 		{why: "a GET that writes, in a capability that has no other", new: "",
@@ -124,7 +124,7 @@ func TestWrongWriters_W3_W5_W6_K3(t *testing.T) {
 				}
 				return nil, post(ctx, kept, "late")
 			}},
-		{why: "another request in the second run", code: toolresult.ApprovalInvalid, effect: toolresult.EffectNotApplied,
+		{why: "another request in the second run", code: toolresult.ContractViolation, effect: toolresult.EffectNotApplied, breach: "its body",
 			send: func(ctx context.Context, c *connector.WriteCall, _ CreateTicket) (*connector.Receipt[Ticket], error) {
 				if err := post(ctx, c, fmt.Sprint(runs.Add(1))); err != nil {
 					return nil, err

@@ -1,11 +1,12 @@
-// Package sqlstore keeps operations and artifacts in a SQL database, so that
-// they outlive the process and several processes share them.
+// Package sqlstore keeps operations, approvals and artifacts in a SQL database,
+// so that they outlive the process and several processes share them.
 //
 //	db, err := sql.Open("sqlite", sqlstore.SQLiteDSN("/var/lib/app/operations.db"))
 //	...
 //	store, err := sqlstore.Open(ctx, db, sqlstore.SQLite, &sqlstore.Options{Seal: keyring})
 //	...
-//	inv, err := connector.NewInvoker(..., &connector.InvokerOptions{Operations: store, Artifacts: store.Artifacts()})
+//	inv, err := connector.NewInvoker(..., &connector.Options{
+//		Operations: store, Approvals: store.Approvals(), Artifacts: store.Artifacts(), ...})
 //
 // It works on database/sql and imports no driver: the program chooses one.
 // [SQLite] is tried with modernc.org/sqlite, one file and no server, and
@@ -28,7 +29,7 @@
 // Names, digests, states, times and the provider's ids are in clear, because
 // operators look for them. Arguments, output and the bytes of artifacts are
 // sealed for their tenant, record and column by a [Sealer], such as a
-// credential.Keyring. Open refuses to do without one unless Options.Plaintext
+// credential.Keyring; so is what a person is shown of a change to approve. Open refuses to do without one unless Options.Plaintext
 // says so aloud.
 //
 // # What it does not do

@@ -65,7 +65,7 @@ func TestSchema(t *testing.T) {
 			}
 			var n int
 			require.NoError(t, p.db(t).QueryRow("SELECT count(*) FROM drawbridge_migrations").Scan(&n))
-			require.Equal(t, 2, n, "each step once")
+			require.Equal(t, 3, n, "each step once")
 		})
 		t.Run("opening it again changes nothing and keeps what is there", func(t *testing.T) {
 			p := fresh(t)
@@ -78,10 +78,10 @@ func TestSchema(t *testing.T) {
 		t.Run("a database of a newer program is refused", func(t *testing.T) {
 			p := fresh(t)
 			p.open(t, nil)
-			p.exec(t, "INSERT INTO drawbridge_migrations (number, name, digest, applied) VALUES (3, '0003_future.sql', 'x', 0)")
+			p.exec(t, "INSERT INTO drawbridge_migrations (number, name, digest, applied) VALUES (4, '0004_future.sql', 'x', 0)")
 			_, err := sqlstore.Open(t.Context(), p.db(t), p.dialect, plaintext)
 			require.ErrorIs(t, err, sqlstore.ErrNewer)
-			require.ErrorContains(t, err, `step 3, "0003_future.sql", and this program knows 2`)
+			require.ErrorContains(t, err, `step 4, "0004_future.sql", and this program knows 3`)
 		})
 		t.Run("a database whose steps read differently is refused", func(t *testing.T) {
 			p := fresh(t)

@@ -112,8 +112,9 @@ func New(endpoint string, opts *Options) (connector.Connector, error) {
 					"subject":{"minLength":1,"maxLength":255,"pattern":"\\S"}, "description":{"maxLength":20000},
 					"priority":{"enum":["low","normal","high","urgent"],"default":"high"}}}`),
 			},
-			SideEffect: risk.CompensableWrite, Approval: connector.ApprovalByPolicy, Settle: 5 * time.Second,
-			Idempotency: connector.Idempotency{Field: "/issue/custom_fields/0/value", Answer: "/issues/0/custom_fields/0/value"},
+			SideEffect: risk.CompensableWrite, Approval: connector.ApprovalByPolicy, Settle: 2 * time.Minute,
+			// The key is made of an alert's id, and one person works on an alert.
+			Idempotency: connector.Idempotency{Field: "/issue/custom_fields/0/value", Answer: "/issues/0/custom_fields/0/value", KeyIsUnique: true},
 		}, connector.ByArgs(func(in Create) authz.ResourceID { return projectID(in.Project) }), w),
 	)
 }

@@ -242,7 +242,7 @@ func TestAbsence_W3(t *testing.T) {
 		r := w.Write("create_incident_ticket", alr.OperationKey, args)
 		require.Equal(t, toolresult.MeaningUnknownEffect, r.Meaning())
 		require.Equal(t, toolresult.MeaningUnknownEffect, w.Lookup(r.Effect.OperationID).Meaning())
-		time.Sleep(36 * time.Second)
+		time.Sleep(3 * time.Minute)
 		gone := w.Lookup(r.Effect.OperationID)
 		require.Equal(t, toolresult.EffectNotApplied, gone.Effect.Disposition)
 		require.Zero(t, p.Issues())
