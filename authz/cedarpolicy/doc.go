@@ -3,6 +3,23 @@
 //
 //	policy, err := cedarpolicy.New(map[string][]byte{"tickets.cedar": text}, nil)
 //
+// # A first policy
+//
+// A capability is seen before it is called, so a policy answers two questions.
+// With Options.Candidates listing the objects, one permit answers both:
+//
+//	permit (
+//	    principal in Group::"acme/on-call",
+//	    action == Action::"get_ticket",
+//	    resource == project::"acme/tickets/inc"
+//	);
+//
+// Without candidates, discovery asks about the Connector alone, and needs a
+// permit of its own:
+//
+//	permit (principal in Group::"acme/on-call", action == Action::"get_ticket", resource == Connector::"acme/tickets")
+//	when { context.purpose == "discover" };
+//
 // # What a policy sees
 //
 // The principal is User::"tenant/issuer/subject". Its parents are
@@ -23,7 +40,7 @@
 // Tenant, Connector and Action. A Connector has the attributes name, tenant
 // and version.
 //
-// The context has purpose ("execute", "discover", "recheck", "read"),
+// The context has purpose ("execute", "discover", "recheck", "read", "approve"),
 // side_effect and sensitivity (the words of authz/risk; an unclassified
 // capability shows the highest), account, and [authz.Request.Context].
 //

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,6 +22,18 @@ func check(t *testing.T, prometheus string) {
 		require.Contains(t, text, want)
 	}
 	require.NotContains(t, text, "7.77")
+}
+
+// The README shows this host and its policy as they are.
+func TestReadmeShowsThisHost(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	source, err := os.ReadFile("main.go")
+	require.NoError(t, err)
+	_, code, _ := strings.Cut(string(source), "// host puts a connector")
+	code, _, _ = strings.Cut(code, "// groups and services")
+	require.Contains(t, string(readme), "```go\n// host puts a connector"+strings.TrimRight(code, "\n")+"\n```")
+	require.Contains(t, string(readme), "```cedar\n"+strings.TrimRight(string(policyText), "\n")+"\n```")
 }
 
 func TestEmbedded(t *testing.T) { check(t, "") }
