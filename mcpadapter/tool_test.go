@@ -183,3 +183,29 @@ func TestProgress_M4(t *testing.T) {
 	}
 	require.Empty(t, got, "nothing after the last")
 }
+
+// Arguments that are too long, too deep, or no text are the caller's mistake, and
+// nothing is sent.
+func TestArgumentsOverLimits_K5(t *testing.T) {
+	w := newWorld(t)
+	h := w.adapter(t, w.byToken, nil).HTTP()
+	for name, args := range map[string]string{
+		"over 256 KiB":        `{"id":"` + strings.Repeat("x", 300<<10) + `"}`,
+		"over the schema":     `{"id":"` + strings.Repeat("x", 5000) + `"}`,
+		"nested too deep":     `{"id":` + strings.Repeat("[", 150) + strings.Repeat("]", 150) + `}`,
+		"a number beyond":     `{"id":9007199254740993}`,
+		"not UTF-8":           "{\"id\":\"\xff\"}",
+		"NUL":                 `{"id":"\u0000"}`,
+		"a tenant":            `{"id":"1","tenant":"other"}`,
+		"an operation key":    `{"id":"1","_meta":{"drawbridge.dev/operation":"x"}}`,
+		"a name in two cases": `{"id":"1","ID":"2"}`,
+		"null":                `null`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := post(t, h, "alice", modern("tools/call", 1, `"name":"tickets.get","arguments":`+args))
+			require.Contains(t, got.Text, `"INVALID_INPUT"`)
+			require.Contains(t, got.Text, `"isError":true`)
+		})
+	}
+	require.Zero(t, w.count(""))
+}
