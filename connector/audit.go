@@ -2,6 +2,7 @@ package connector
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"time"
 
@@ -45,6 +46,58 @@ type AuditEvent struct {
 	Run        string
 	Surface    string
 	Result     toolresult.Record // zero before a write is sent
+}
+
+var verdicts = [...]string{"deny", "allow", "allow_with_approval", "prohibit"}
+
+// MarshalJSON writes the event in words, for a log of one line an event.
+// Members that say nothing are left out; an event before a write is sent has no
+// result.
+func (e AuditEvent) MarshalJSON() ([]byte, error) {
+	type principal struct {
+		Tenant  string `json:"tenant"`
+		Issuer  string `json:"issuer"`
+		Subject string `json:"subject"`
+	}
+	target := make([]string, len(e.Target))
+	for i, t := range e.Target {
+		target[i] = t.Type + ":" + t.ID
+	}
+	verdict := "unknown"
+	if int(e.Verdict) < len(verdicts) {
+		verdict = verdicts[e.Verdict]
+	}
+	var result *toolresult.Record
+	if e.Result.CallID != "" {
+		result = &e.Result
+	}
+	return json.Marshal(struct {
+		Time        time.Time          `json:"time"`
+		Principal   principal          `json:"principal"`
+		Actor       string             `json:"actor,omitempty"`
+		Connector   string             `json:"connector,omitempty"`
+		Capability  string             `json:"capability"`
+		Version     string             `json:"version,omitempty"`
+		SideEffect  string             `json:"side_effect"`
+		Sensitivity string             `json:"sensitivity"`
+		Target      []string           `json:"target,omitempty"`
+		Verdict     string             `json:"verdict"`
+		Revision    string             `json:"revision,omitempty"`
+		Reason      string             `json:"reason,omitempty"`
+		Violation   string             `json:"violation,omitempty"`
+		NotSent     string             `json:"not_sent,omitempty"`
+		Arguments   string             `json:"arguments,omitempty"`
+		Request     string             `json:"request,omitempty"`
+		Connection  string             `json:"connection,omitempty"`
+		Key         string             `json:"key,omitempty"`
+		Run         string             `json:"run,omitempty"`
+		Surface     string             `json:"surface,omitempty"`
+		Result      *toolresult.Record `json:"result,omitempty"`
+	}{
+		e.Time.UTC(), principal(e.Principal), e.Actor, e.Action.Connector, e.Action.Capability, e.Action.Version,
+		e.Action.Class.SideEffect.String(), e.Action.Class.Sensitivity.String(), target, verdict, e.Revision, e.Reason, e.Violation, e.NotSent,
+		e.Arguments, e.Request, e.Connection, e.Key, e.Run, e.Surface, result,
+	})
 }
 
 // event starts the event of a path.

@@ -188,7 +188,9 @@ func (v *Invoker) Recover(ctx context.Context, limit int) (settled int, err erro
 		return 0, nil
 	}
 	skip := int(v.recovered.Load())
-	recs, err := v.opts.Operations.Unsettled(ctx, time.Now(), skip+limit)
+	// Those that somebody works on are among them: the ledger knows when one of
+	// them can be looked up.
+	recs, err := v.opts.Operations.Unsettled(ctx, time.Now().Add(24*time.Hour), skip+limit)
 	if err != nil {
 		return 0, err
 	}

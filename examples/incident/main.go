@@ -2,7 +2,7 @@
 // order service is slow, and an agent gathers evidence and opens a ticket.
 //
 //	go run ./examples/incident                     # tell the story; everything is inside
-//	go run ./examples/incident -prometheus URL -tickets URL ...
+//	go run ./examples/incident -prometheus URL -tickets URL -state DIR ...
 //	go run ./examples/incident serve -http 127.0.0.1:8080 -as acme/alice
 //	go run ./examples/incident serve -stdio -as acme/alice
 //
@@ -49,6 +49,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	flags := flag.NewFlagSet("incident", flag.ContinueOnError)
 	real := realSystems(flags)
+	dir := flags.String("state", "", "a directory for what outlives the run: ledger, approvals, audit; the default ends with it")
 	addr := flags.String("http", "", "serve: the address to serve MCP over HTTP on")
 	stdio := flags.Bool("stdio", false, "serve: serve MCP over stdin and stdout")
 	as := flags.String("as", "", "serve: tenant/user whom every request comes from, for development")
@@ -58,7 +59,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("%q is not expected; flags come behind serve", flags.Arg(0))
 	}
-	w, err := open(real)
+	w, err := open(ctx, real, *dir)
 	if err != nil {
 		return err
 	}

@@ -2,15 +2,21 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"os/exec"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drawbridge-sdk/drawbridge/examples/internal/providers"
 	"github.com/drawbridge-sdk/drawbridge/internal/alr"
 	"github.com/drawbridge-sdk/drawbridge/internal/peers"
 )
@@ -55,6 +61,53 @@ func TestStoryReal_X1(t *testing.T) {
 	defer way.Close()
 	told(t, "-prometheus", peers.Prometheus(t), "-alertmanager", peers.Alertmanager(t), "-tickets", way.URL)
 	require.Equal(t, int32(1), posts.Load(), "one request that creates, whatever became of its answer")
+}
+
+// crashed is set in the process that is killed: see TestKilled_W4_X1.
+const crashed = "INCIDENT_ARGS"
+
+func TestMain(m *testing.M) {
+	if args := os.Getenv(crashed); args != "" {
+		if err := run(context.Background(), strings.Fields(args), os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// The process is killed after the ticket system did the work and before it
+// answered. The next run, over the same state, finds the ticket by its key and
+// creates no other.
+func TestKilled_W4_X1(t *testing.T) {
+	redmine := providers.NewRedmine(nil)
+	posted := make(chan struct{}, 1)
+	killed := make(chan struct{})
+	way := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			redmine.ServeHTTP(w, r)
+			return
+		}
+		redmine.ServeHTTP(httptest.NewRecorder(), r)
+		posted <- struct{}{}
+		<-killed // no answer
+	}))
+	defer way.Close()
+	args := "-state " + t.TempDir() + " -tickets " + way.URL
+	first := exec.Command(os.Args[0])
+	first.Env = append(os.Environ(), crashed+"="+args)
+	require.NoError(t, first.Start())
+	<-posted
+	require.NoError(t, first.Process.Kill()) // SIGKILL, to the process that was started here
+	require.Error(t, first.Wait())
+	close(killed)
+	require.Equal(t, 1, redmine.Issues())
+
+	text := told(t, strings.Fields(args)...)
+	require.Contains(t, text, "create_incident_ticket, key "+alr.OperationKey+": dispatched")
+	require.Contains(t, text, "1 of 1 settled")
+	require.Equal(t, 1, redmine.Issues(), "one ticket, whatever happened")
 }
 
 func TestArguments(t *testing.T) {

@@ -46,7 +46,7 @@ func tell(ctx context.Context, w *world, out io.Writer) error {
 		}
 		defer s.clients[user].Close()
 	}
-	for _, act := range []func(context.Context) error{s.tools, s.evidence, s.logs, s.refusal, s.approval, s.ticket} {
+	for _, act := range []func(context.Context) error{s.recover, s.tools, s.evidence, s.logs, s.refusal, s.approval, s.ticket} {
 		if err := act(ctx); err != nil {
 			return err
 		}
@@ -138,6 +138,44 @@ func (s *story) call(ctx context.Context, user, tool, key string, args any) (*to
 func (s *story) must(ok bool, what string) {
 	if !ok {
 		s.failed = append(s.failed, what)
+	}
+}
+
+// recover looks up what an earlier run left behind: a process that was killed
+// between sending a change and its receipt.
+func (s *story) recover(ctx context.Context) error {
+	left, err := s.w.state.Unsettled(ctx, time.Now().Add(time.Hour), 10)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	s.out.title("What an earlier run left behind")
+	for _, rec := range left {
+		s.out.line("%s, key %s: %s", rec.Binding.Capability, rec.Key, rec.State)
+	}
+	settled := 0
+	for tries := 0; settled < len(left) && tries < 30; tries++ { // a request of the killed process may still be under way
+		n, err := s.w.Invoker.Recover(ctx, 10)
+		if settled += n; err != nil {
+			return err
+		}
+		if settled < len(left) {
+			if err := pause(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	s.out.line("looked up at the provider, nothing sent: %d of %d settled", settled, len(left))
+	s.must(settled == len(left), "what was left behind is settled")
+	return nil
+}
+
+// pause waits a second: a real system may still be at it.
+func pause(ctx context.Context) error {
+	select {
+	case <-time.After(time.Second):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -304,10 +342,8 @@ func (s *story) resolve(ctx context.Context, unknown *toolresult.Result) (*toolr
 		if r.Meaning() != toolresult.MeaningUnknownEffect {
 			return r, nil
 		}
-		select { // a real system may still be at it
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := pause(ctx); err != nil {
+			return nil, err
 		}
 	}
 	return unknown, nil

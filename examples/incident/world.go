@@ -88,12 +88,21 @@ func realSystems(flags *flag.FlagSet) *real {
 // world is the host with everything behind it.
 type world struct {
 	*host.Host
+	state    *state
 	embedded []counted
 	redmine  *providers.Redmine // nil if the tickets are a real system's
 }
 
-func open(r *real) (*world, error) {
+func open(ctx context.Context, r *real, dir string) (_ *world, err error) {
 	w := &world{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Close())
+		}
+	}()
+	if w.state, err = openState(ctx, dir); err != nil {
+		return nil, err
+	}
 	var connectors []connector.Connector
 	var ways []host.System
 	for _, s := range systems() {
@@ -112,12 +121,24 @@ func open(r *real) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := host.Open(policy, connectors, ways, &connector.Options{
-		Forgetful: true, // the ledger is in memory: this process is the story
-		Trust:     map[string]toolresult.Trust{"metrics": toolresult.FirstParty, "pods": toolresult.FirstParty, "deployments": toolresult.FirstParty},
+	w.Host, err = host.Open(policy, connectors, ways, &connector.Options{
+		Operations: w.state, Approvals: w.state.Approvals(), Artifacts: w.state.Artifacts(), Audit: w.state.audit,
+		Recovery: authz.NewAuthority("recovery"),
+		Trust:    map[string]toolresult.Trust{"metrics": toolresult.FirstParty, "pods": toolresult.FirstParty, "deployments": toolresult.FirstParty},
 	})
-	w.Host = h
 	return w, err
+}
+
+// Close ends the providers and closes the state.
+func (w *world) Close() error {
+	var errs []error
+	if w.Host != nil {
+		errs = append(errs, w.Host.Close())
+	}
+	if w.state != nil {
+		errs = append(errs, w.state.Close())
+	}
+	return errors.Join(errs...)
 }
 
 func (w *world) way(s system, r *real) (host.System, error) {

@@ -111,6 +111,7 @@ func New(endpoint string, opts *Options) (connector.Connector, error) {
 				Input: json.RawMessage(`{"properties":{"project":` + project + `,
 					"subject":{"minLength":1,"maxLength":255,"pattern":"\\S"}, "description":{"maxLength":20000},
 					"priority":{"enum":["low","normal","high","urgent"],"default":"high"}}}`),
+				Limits: connector.Limits{Timeout: 15 * time.Second},
 			},
 			SideEffect: risk.CompensableWrite, Approval: connector.ApprovalByPolicy, Settle: 2 * time.Minute,
 			// The key is made of an alert's id, and one person works on an alert.
