@@ -1,0 +1,93 @@
+// Command crashtest kills processes in the middle of changes and counts what
+// became of them.
+//
+//	go run ./internal/crashtest -store sqlite|postgres -runs N -procs P [-seed S]
+//
+// Each run is one change, made through a connector.Invoker by worker processes
+// that share a store, at a provider process that counts what it applied. A worker
+// is killed at a random point of the run (before and after each write to the
+// ledger, between the provider's commit and its answer, between the answer and
+// the ledger, or whenever), the provider drops answers, answers 503 with and
+// without effect, or applies what it has received only after the connection is
+// gone; calls are made twice at once; killed workers are started again, and
+// another process takes over. Every answer that a worker gave is compared with
+// the provider's count. The last line is JSON:
+//
+//	{"runs":N,"writes":…,"lost":0,"duplicated":0,"misreported":0,"unresolved":0,"seconds":…}
+//
+// lost are changes whose ledger does not say that they happened; duplicated are
+// effects beyond the first; misreported are answers that were not true;
+// unresolved are operations about which nothing is known in the end. The status
+// is 1 if one of these is not 0.
+//
+// A lease that a killed worker held ends 34 s later, so that no run takes less
+// than that; they overlap.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+)
+
+// role says in the environment that the program was started by itself.
+const role = "DRAWBRIDGE_CRASHTEST_ROLE"
+
+func main() {
+	switch os.Getenv(role) {
+	case "provider":
+		provide()
+		return
+	case "worker":
+		work()
+		return
+	}
+	c := config{faults: everyFault}
+	flag.StringVar(&c.store, "store", "sqlite", "sqlite or postgres")
+	flag.IntVar(&c.runs, "runs", 100, "how many changes")
+	flag.IntVar(&c.procs, "procs", 4, "how many worker processes")
+	flag.Uint64Var(&c.seed, "seed", rand.Uint64(), "of everything random but time")
+	flag.Parse()
+	if c.runs < 1 || c.procs < 1 || c.store != "sqlite" && c.store != "postgres" || flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	fmt.Fprintf(os.Stderr, "seed %d\n", c.seed)
+	started := time.Now()
+	h := &host{}
+	r, err := play(context.Background(), h, c)
+	h.close()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	r.Seconds = time.Since(started).Round(time.Millisecond).Seconds()
+	line, err := json.Marshal(r)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	fmt.Println(string(line))
+	if !r.ok() {
+		os.Exit(1)
+	}
+}
+
+// report is the line.
+type report struct {
+	Runs        int     `json:"runs"`
+	Writes      int     `json:"writes"`
+	Lost        int     `json:"lost"`
+	Duplicated  int     `json:"duplicated"`
+	Misreported int     `json:"misreported"`
+	Unresolved  int     `json:"unresolved"`
+	Seconds     float64 `json:"seconds"`
+}
+
+func (r report) ok() bool {
+	return r.Lost == 0 && r.Duplicated == 0 && r.Misreported == 0 && r.Unresolved == 0
+}
