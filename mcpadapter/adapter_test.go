@@ -5,6 +5,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/drawbridge-sdk/drawbridge/mcpadapter"
+	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
 func TestListAndCallInMemory_M1(t *testing.T) {
@@ -15,7 +18,17 @@ func TestListAndCallInMemory_M1(t *testing.T) {
 	require.Equal(t, []string{"operation_status", "tickets.create", "tickets.get", "tickets.search"}, names(l.Tools))
 	r, err := cs.CallTool(t.Context(), &mcp.CallToolParams{Name: "tickets.get", Arguments: map[string]any{"id": "1"}})
 	require.NoError(t, err)
-	got := decoded(t, r)
-	t.Log(r.Content[0].(*mcp.TextContent).Text)
-	t.Log(got.Meaning())
+	require.Equal(t, toolresult.MeaningComplete, decoded(t, r).Meaning())
+	require.NotContains(t, r.Content[0].(*mcp.TextContent).Text, canaryKey)
+}
+
+func TestNewRefuses(t *testing.T) {
+	w := newWorld(t)
+	who := as(w.alice)
+	_, err := mcpadapter.New(nil, who, nil)
+	require.ErrorContains(t, err, "Invoker")
+	_, err = mcpadapter.New(w.inv, who, &mcpadapter.Options{MaxRequestBytes: -1})
+	require.ErrorContains(t, err, "negative")
+	_, err = mcpadapter.New(w.inv, who, &mcpadapter.Options{Origins: []string{"app.example.com"}})
+	require.ErrorContains(t, err, "a scheme and a host")
 }
