@@ -117,13 +117,25 @@ func (c *checker) hidden(s string, first int) {
 	if ascii(s) {
 		return
 	}
-	for i, r := range s {
-		if r >= 0xE0000 && r <= 0xE007F || unicode.Is(unicode.Bidi_Control, r) {
-			line, column := place(s, i)
-			c.add(RuleHidden, first-1+line, column, fmt.Sprintf("there is the invisible character U+%04X", r))
-			return
+	for i := range len(s) {
+		switch s[i] {
+		case 0xD8, 0xE2, 0xF3: // the first bytes of all that are invisible
+			if r, _ := utf8.DecodeRuneInString(s[i:]); invisible(r) {
+				line, column := place(s, i)
+				c.add(RuleHidden, first-1+line, column, fmt.Sprintf("there is the invisible character U+%04X", r))
+				return
+			}
 		}
 	}
+}
+
+// invisible reports whether r is a control of text direction or a tag.
+func invisible(r rune) bool {
+	switch {
+	case r == 0x61C, r == 0x200E, r == 0x200F, r >= 0x202A && r <= 0x202E, r >= 0x2066 && r <= 0x2069, r >= 0xE0000 && r <= 0xE007F:
+		return true
+	}
+	return false
 }
 
 func ascii(s string) bool {

@@ -29,6 +29,9 @@ type link struct {
 // misses is not an error.
 func (d *Document) links() iter.Seq[link] {
 	return func(yield func(link) bool) {
+		if !strings.Contains(d.Body, "](") && !strings.Contains(d.Body, "]:") {
+			return
+		}
 		number, code := d.bodyLine-1, ""
 		for line := range strings.SplitSeq(d.Body, "\n") {
 			number++
@@ -40,7 +43,7 @@ func (d *Document) links() iter.Seq[link] {
 				}
 				continue
 			}
-			if code != "" || !strings.Contains(line, "](") && !strings.Contains(line, "]:") {
+			if code != "" || strings.IndexByte(line, ']') < 0 {
 				continue
 			}
 			for target, at := range targets(line) {
@@ -56,13 +59,21 @@ func (d *Document) links() iter.Seq[link] {
 
 // codeFence returns the fence that a line is, or "".
 func codeFence(line string) string {
-	s := strings.TrimLeft(line, " \t>")
-	for _, c := range []string{"`", "~"} {
-		if n := len(s) - len(strings.TrimLeft(s, c)); n >= 3 {
-			return s[:n]
-		}
+	i := 0
+	for i < len(line) && (line[i] == ' ' || line[i] == '\t' || line[i] == '>') {
+		i++
 	}
-	return ""
+	if i == len(line) || line[i] != '`' && line[i] != '~' {
+		return ""
+	}
+	n := i
+	for n < len(line) && line[n] == line[i] {
+		n++
+	}
+	if n-i < 3 {
+		return ""
+	}
+	return line[i:n]
 }
 
 // targets finds what the links of one line lead to, with their offsets.

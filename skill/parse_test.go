@@ -1,10 +1,12 @@
 package skill
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 
@@ -158,6 +160,16 @@ func TestRules_L1(t *testing.T) {
 			require.Error(t, doc.Check(Profile{}, row.dir).Err())
 			require.Empty(t, rulesOf(doc.Check(Portable().With(row.rule, Off), row.dir))[row.rule])
 		})
+	}
+}
+
+func TestInvisible_L1(t *testing.T) {
+	for r := range rune(unicode.MaxRune) {
+		if want := unicode.Is(unicode.Bidi_Control, r) || r>>7 == 0xE0000>>7; want != invisible(r) {
+			t.Fatalf("%x", r)
+		} else if want && !bytes.Contains([]byte{0xD8, 0xE2, 0xF3}, []byte{string(r)[0]}) {
+			t.Fatalf("%x has another first byte", r)
+		}
 	}
 }
 

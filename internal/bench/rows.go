@@ -23,6 +23,7 @@ func rows() ([]row, error) {
 		governedReadCedar,
 		func() (row, error) { return cedarDecision(10) },
 		func() (row, error) { return cedarDecision(1000) },
+		skills,
 		governedCall,
 	} {
 		r, err := make()
