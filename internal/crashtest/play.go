@@ -38,7 +38,7 @@ var everyFault = []string{
 
 const (
 	lastPoint  = 9               // two around each of three writes to the ledger, and those of audit
-	flightMax  = 8               // calls at once, per worker
+	flightMax  = 2               // calls at once, per worker: each kill hits few others
 	runTimeout = 5 * time.Minute // a run that is not settled then is unresolved
 )
 
