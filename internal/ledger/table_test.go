@@ -148,11 +148,22 @@ func TestEveryFailurePoint_W2_W3_W4(t *testing.T) {
 // The same over the databases, where each process has a handle of its own.
 func TestEveryFailurePointOnDisk_W4(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
-		onDisk(t, sqlstore.SQLite, "sqlite", sqlstore.SQLiteDSN(filepath.Join(t.TempDir(), "operations.db")))
+		onDisk(t, sqlstore.SQLite, "sqlite", sqlstore.SQLiteDSN(filepath.Join(inMemory(t), "operations.db")))
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		onDisk(t, sqlstore.PostgreSQL, "pgx", peers.PostgreSQL(t))
 	})
+}
+
+// inMemory returns a directory for files that are flushed thousands of times and
+// only have to outlive what is called a process here.
+func inMemory(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "ledger")
+	if err != nil { // no such file system
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 func onDisk(t *testing.T, dialect sqlstore.Dialect, driver, dsn string) {
