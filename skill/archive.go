@@ -118,8 +118,8 @@ func (b *builder) archive(r *tar.Reader) error {
 		if err != nil {
 			return &PathError{Text: "the archive cannot be read", Err: err}
 		}
-		if entries >= 2*b.limits.Files {
-			return &PathError{Text: fmt.Sprintf("the archive has more than %d entries", 2*b.limits.Files)}
+		if most := b.limits.entries(); entries >= most {
+			return &PathError{Text: fmt.Sprintf("the archive has more than %d entries", most)}
 		}
 		if err := b.member(h, r); err != nil {
 			return err

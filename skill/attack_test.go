@@ -135,6 +135,10 @@ func TestDirectoryAttacks_L2(t *testing.T) {
 		{"a dot at the end of a name", func(d string) error { return os.WriteFile(d+"/SKILL.md.", nil, 0o644) }, "Windows drops"},
 		{"more files than may be", func(d string) error { return many(d, 5) }, "at most 6 files"},
 		{"more bytes than may be", func(d string) error { return os.WriteFile(d+"/big", make([]byte, 4097), 0o644) }, "at most 4096 bytes"},
+		{"more directories than may be, so that a file behind them is not seen", func(d string) error { return manyDirs(d, 20) }, "at most 12 files and directories"},
+		{"more directories below each other than may be", func(d string) error {
+			return firstOf(manyDirs(d, 4), manyDirs(d+"/d0", 4), manyDirs(d+"/d1", 4))
+		}, "at most 12 files and directories"},
 		{"deeper than may be", func(d string) error { return os.MkdirAll(d+"/a/b/c/d/e", 0o755) }, "directories deep"},
 		{"no SKILL.md", func(d string) error { return os.Remove(d + "/SKILL.md") }, "no SKILL.md"},
 		{"SKILL.md in another case", func(d string) error { return os.Rename(d+"/SKILL.md", d+"/skill.md") }, "rename it"},
@@ -163,6 +167,15 @@ func firstOf(errs ...error) error {
 func many(dir string, n int) error {
 	for i := range n {
 		if err := os.WriteFile(fmt.Sprintf("%s/f%d", dir, i), nil, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func manyDirs(dir string, n int) error {
+	for i := range n {
+		if err := os.Mkdir(fmt.Sprintf("%s/d%d", dir, i), 0o755); err != nil {
 			return err
 		}
 	}

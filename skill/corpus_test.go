@@ -115,6 +115,12 @@ func TestCorpus_L1(t *testing.T) {
 		if verdicts["spec"] {
 			require.True(t, verdicts["lenient"], f.path)
 		}
+		if err == nil && !strings.Contains(f.reason, "Invalid YAML") {
+			broken := rulesOf(doc.Check(Reference(), f.dir))
+			for phrase, rule := range phrases {
+				require.Equal(t, strings.Contains(f.reason, phrase), broken[rule], "%s: %s: %s", f.path, rule, f.reason)
+			}
+		}
 		reason, known := differs[f.path]
 		if verdicts["reference"] != f.ok && !known {
 			t.Errorf("%s: we say %v, the reference %v (%s): %v", f.path, verdicts["reference"], f.ok, f.reason, err)
@@ -125,6 +131,15 @@ func TestCorpus_L1(t *testing.T) {
 	for _, p := range profiles {
 		t.Logf("%-9s accepts %4d of %d; files that break a rule: %s", p.Name(), accepted[p.Name()], len(files), counts(broken[p.Name()]))
 	}
+}
+
+// phrases are how the reference validator says that a rule is broken. It stops
+// at unknown fields and at YAML, and at a missing field it checks no other.
+var phrases = map[string]Rule{
+	"Unexpected fields":           RuleUnknown,
+	"must be lowercase":           RuleNameCase,
+	"contains invalid characters": RuleNameCharset,
+	"must match skill name":       RuleNameDirectory,
 }
 
 func rulesOf(vs Violations) map[Rule]bool {

@@ -32,6 +32,9 @@ func (l *Limits) orDefaults() Limits {
 	return out
 }
 
+// entries bounds files and directories together.
+func (l Limits) entries() int { return 2 * l.Files }
+
 // PathError says which file of a directory or an archive cannot be packed. It
 // matches [toolresult.InvalidInput].
 type PathError struct {
@@ -111,6 +114,7 @@ func Open(root *os.Root, limits *Limits) (*Package, error) {
 type builder struct {
 	limits  Limits
 	names   names
+	entries int // seen, directories too
 	total   int64
 	files   Manifest
 	content map[string][]byte
@@ -161,11 +165,14 @@ func (b *builder) directory(root *os.Root, dir string) error {
 	if err != nil {
 		return err
 	}
-	// One more than may be packed is enough to refuse.
-	entries, err := f.ReadDir(b.limits.Files + 1)
+	most := b.limits.entries()
+	entries, err := f.ReadDir(most + 1) // one more is enough to refuse
 	f.Close()
 	if err != nil && err != io.EOF {
 		return err
+	}
+	if b.entries += len(entries); b.entries > most {
+		return &PathError{Path: dir, Text: fmt.Sprintf("is one too many: a package has at most %d files and directories", most)}
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
 	for _, e := range entries {

@@ -225,3 +225,34 @@ func FuzzArchive(f *testing.F) {
 		}
 	})
 }
+
+// Whatever the names, kinds and modes of the members: what is read has proper
+// paths, extracts into an empty directory, and is the same package there.
+func FuzzMembers(f *testing.F) {
+	f.Add("scripts/x", "scripts/X", byte(tar.TypeReg), int64(0o755), "a")
+	f.Add("../x", "a/b/../c", byte(tar.TypeSymlink), int64(0o4755), "b")
+	f.Add("caf\u00e9", "cafe\u0301", byte(tar.TypeDir), int64(0), "")
+	f.Add("com1.txt", "a\\b", byte(tar.TypeReg), int64(0), "c")
+	f.Fuzz(func(t *testing.T, a, b string, typ byte, mode int64, text string) {
+		var raw bytes.Buffer
+		w := tar.NewWriter(&raw)
+		require.NoError(t, file("SKILL.md", good)(w))
+		h := tar.Header{Typeflag: typ, Name: b, Mode: mode}
+		if file(a, text)(w) != nil || entryOf(h, "")(w) != nil || w.Close() != nil {
+			return
+		}
+		p, err := ReadArchive(&raw, nil)
+		if err != nil {
+			require.ErrorIs(t, err, toolresult.InvalidInput)
+			return
+		}
+		dir := t.TempDir()
+		root, err := os.OpenRoot(dir)
+		require.NoError(t, err)
+		defer root.Close()
+		require.NoError(t, p.Extract(root))
+		q, err := Open(root, nil)
+		require.NoError(t, err)
+		require.Equal(t, p.Manifest(), q.Manifest())
+	})
+}

@@ -270,29 +270,42 @@ func (p *Profile) MarshalJSON() ([]byte, error) {
 	return strictjson.Canonical(text)
 }
 
+// UnmarshalJSON reads what MarshalJSON wrote, into a zero Profile: another one
+// is immutable. Whoever has a digest to compare with uses [Load].
+func (p *Profile) UnmarshalJSON(text []byte) error {
+	if p.digest != "" {
+		return errors.New("capability profile: a profile is not changed; read into a zero one")
+	}
+	if _, err := strictjson.Parse(text); err != nil {
+		return fmt.Errorf("capability profile: %w: %w", toolresult.InvalidInput, err)
+	}
+	var f facts
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&f); err != nil {
+		return fmt.Errorf("capability profile: %w: %w", toolresult.InvalidInput, err)
+	}
+	read, err := seal(f)
+	if err == nil {
+		*p = *read
+	}
+	return err
+}
+
 // ErrDigest says that a profile that was kept is not the one that was pinned.
 var ErrDigest = errors.New("capability profile: the text has another digest than was pinned")
 
 // Load reads a profile that was kept as JSON, and refuses one that has not the
 // digest that was recorded for it, with [ErrDigest].
 func Load(text []byte, want skill.Digest) (*Profile, error) {
-	if _, err := strictjson.Parse(text); err != nil {
-		return nil, fmt.Errorf("capability profile: %w: %w", toolresult.InvalidInput, err)
-	}
-	var f facts
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&f); err != nil {
-		return nil, fmt.Errorf("capability profile: %w: %w", toolresult.InvalidInput, err)
-	}
-	p, err := seal(f)
-	if err != nil {
+	var p Profile
+	if err := p.UnmarshalJSON(text); err != nil {
 		return nil, err
 	}
 	if p.digest != want {
 		return nil, ErrDigest
 	}
-	return p, nil
+	return &p, nil
 }
 
 // Drift says what is no longer as the profile pinned it, by name, and for each

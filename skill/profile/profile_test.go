@@ -314,6 +314,10 @@ func TestExplain_L6(t *testing.T) {
 	b, err := json.Marshal(e)
 	require.NoError(t, err)
 	require.Contains(t, string(b), string(p.Digest()))
+	var kept profile.Explanation
+	require.NoError(t, json.Unmarshal(b, &kept))
+	require.Equal(t, text, kept.String(), "an explanation that was kept says the same")
+	require.ErrorContains(t, json.Unmarshal(b, &kept), "read into a zero one")
 	trace.End("run_0429_017")
 	_, err = trace.Explain("run_0429_017")
 	require.ErrorIs(t, err, toolresult.NotFound)
@@ -345,6 +349,20 @@ func TestUnexpected_L6(t *testing.T) {
 	e, err = trace.Explain("r")
 	require.NoError(t, err)
 	require.Equal(t, 3, e.Lost, "what is not kept is counted")
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add([]byte(`{"id":"a","skill":{"name":"b","version":"1.0.0","artifact_digest":"","scope":"","suite":"","evidence":""},"tools":[{"name":"c","connector":"d","version":"1","contract":"","side_effect":"read_only","data_sensitivity":"public"}],"credentials":"","sandbox":{"filesystem":"","egress":"","env":""},"sandbox_digests":{},"policy_revision":"","prohibited":[]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var p profile.Profile
+		if err := json.Unmarshal(text, &p); err != nil {
+			require.Zero(t, p.Digest())
+			return
+		}
+		again, err := profile.Load(must(json.Marshal(&p)), p.Digest())
+		require.NoError(t, err)
+		require.Equal(t, p.Digest(), again.Digest())
+	})
 }
 
 func FuzzParse(f *testing.F) {

@@ -28,7 +28,7 @@ import (
 //	records/<name>/<version>/<revision>.json   a record and the event that led to it
 //	packages/<sha256>.tar.gz                   a package
 //	runs/<run>/<name>.json                     a pin
-//	runs/<run>/finished.json                   when the run was finished
+//	runs/<run>/_finished.json                  when the run was finished
 //
 // A file is written under tmp/, synced and then linked to its name, which fails
 // if there is one: that is the compare and swap, also between processes. The
@@ -292,7 +292,8 @@ func (d *Directory) Package(_ context.Context, digest skill.Digest) (*skill.Pack
 	return p, p.Verify(digest, nil)
 }
 
-const finishedName = "finished.json"
+// finishedName is the name of no skill.
+const finishedName = "_finished.json"
 
 // PutPin implements [Pins].
 func (d *Directory) PutPin(_ context.Context, p Pin) (Pin, error) {
@@ -334,6 +335,9 @@ func (d *Directory) PinsOf(_ context.Context, run string) ([]Pin, error) {
 		var p Pin
 		if err := d.readJSON("runs/"+run+"/"+n, &p); err != nil {
 			return nil, err
+		}
+		if p.Run != run || p.Name+".json" != n {
+			return nil, fmt.Errorf("skill registry: runs/%s: %s is the pin of another run: restore it, and do not use runs that differ in case alone", run, strconv.QuoteToASCII(n))
 		}
 		p.Finished = finished
 		out = append(out, p)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -203,10 +204,25 @@ func (r *Registry) again(ctx context.Context, rec Record) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	if old.Artifact != rec.Artifact || old.Registrant != rec.Registrant || old.Changelog != rec.Changelog {
+	if !reflect.DeepEqual(old.said(), rec.said()) {
 		return Record{}, &Blocked{rec.Name, rec.Version, Draft, []string{"there is such a version already, and a version never changes; take the next one"}}
 	}
 	return old, nil
+}
+
+// said is what the registrant said, without what came later.
+func (r Record) said() Record {
+	r.Status, r.Validation, r.Reviews, r.Signature, r.Revision = "", nil, nil, nil, 0
+	if len(r.Scope) == 0 {
+		r.Scope = nil
+	}
+	if len(r.Dependencies.Skills) == 0 {
+		r.Dependencies.Skills = nil
+	}
+	if len(r.Dependencies.External) == 0 {
+		r.Dependencies.External = nil
+	}
+	return r
 }
 
 // Attach adds evidence to a version. It is kept whatever it says; the last one
@@ -280,14 +296,16 @@ func (r *Registry) History(ctx context.Context, who authz.Principal, name, versi
 	return r.store.History(ctx, name, version)
 }
 
-// Stale returns the published versions that the caller may use whose evidence
-// was made with another context than the given one: they were tested with other
-// tools, or another model, than there are now. Their status stays; what depends
+// Stale returns the published versions that the caller may use whose last
+// evidence did not pass, or was made with another context than the given one:
+// with other tools, or another model, than there are now. Their status stays; what depends
 // on the change should pause until they are validated again.
 func (r *Registry) Stale(ctx context.Context, who authz.Principal, now skill.Digest) ([]Record, error) {
 	recs, err := r.Current(ctx, who, "")
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(recs, func(rec Record) bool { return rec.Validation != nil && rec.Validation.Context == now }), nil
+	return slices.DeleteFunc(recs, func(rec Record) bool {
+		return rec.Validation != nil && rec.Validation.Passed && rec.Validation.Context == now
+	}), nil
 }

@@ -200,6 +200,10 @@ func TestBoundToDigest_L3(t *testing.T) {
 	again, err := w.Register(ctx, w.alice, b, draft("1.0.0", ""))
 	require.NoError(t, err, "a repeated registration answers what is there")
 	require.Equal(t, int64(1), again.Revision)
+	other := draft("1.0.0", "")
+	other.Scope = []string{"everywhere"}
+	_, err = w.Register(ctx, w.alice, b, other)
+	require.ErrorContains(t, err, "a version never changes", "not even what is said about it")
 
 	// A store that was tampered with does not help.
 	rec, err := w.store.Get(ctx, name, "1.0.0")

@@ -222,6 +222,8 @@ func pins(t *testing.T, s registry.Store) {
 func finish(t *testing.T, s registry.Store) {
 	ctx := context.Background()
 	must[registry.Pin](t)(s.PutPin(ctx, pin("run_1", "a", "1.0.0")))
+	must[registry.Pin](t)(s.PutPin(ctx, pin("run_3", "finished", "1.0.0")))
+	equal(t, len(must[[]registry.Pin](t)(s.Running(ctx, "finished"))), 1)
 	for _, f := range []struct {
 		run  string
 		when time.Time
