@@ -97,6 +97,7 @@ type Bearer struct {
 	opts      Options
 	implied   map[string][]string
 	logger    *slog.Logger
+	seen      *verifications
 }
 
 const defaultBody = 1 << 20
@@ -114,6 +115,7 @@ func New(resource string, issuers []*Verifier, opts *Options) (*Bearer, error) {
 		b.opts = *opts
 	}
 	b.logger = b.opts.Logger
+	b.seen = &verifications{key: newFingerprints(), lru: lru[verified]{max: maxVerified}}
 	b.authority = authz.NewAuthority(def(b.opts.Name, "bearer"))
 	if err := b.locate(resource); err != nil {
 		return nil, fmt.Errorf("bearer: New: resource %q: %w", resource, err)
@@ -184,35 +186,44 @@ func (b *Bearer) Authority() *authz.Authority { return b.authority }
 // verify finds out whose token it is. r has no body and no token; fresh is as in
 // introspection.
 func (b *Bearer) verify(ctx context.Context, r *http.Request, scheme string, token secret, fresh bool) (authz.Principal, *failure) {
-	text := token()
-	if len(text) > maxToken {
-		return authz.Principal{}, refused("the token is too long")
-	}
-	var (
-		t    signed
-		kind shape
-	)
-	t, kind = parseSigned(text)
-	v, f := b.verifierOf(t, kind)
-	if f != nil {
-		return authz.Principal{}, f
-	}
-	var c *Claims
-	if v.jwt != nil {
-		c, f = v.jwt.verify(ctx, v, token, t)
-	} else {
-		c, f = v.ask.verify(ctx, v, token, fresh)
-	}
+	v, c, f := b.claims(ctx, token, fresh)
 	switch {
 	case f != nil:
 		return authz.Principal{}, f
 	case !c.meantFor(b.resource, v.aliases):
 		return authz.Principal{}, refused("the token is meant for another resource")
 	}
-	if f := b.confirm(ctx, &Proof{Scheme: scheme, TokenHash: token.hash(), Claims: c, Request: r}); f != nil {
+	if f := b.confirm(ctx, token, &Proof{Scheme: scheme, Claims: c, Request: r}); f != nil {
 		return authz.Principal{}, f
 	}
 	return b.principal(ctx, v, c)
+}
+
+// claims finds the verifier of a token and lets it verify, but for what it did
+// before.
+func (b *Bearer) claims(ctx context.Context, token secret, fresh bool) (*Verifier, *Claims, *failure) {
+	text := token()
+	if len(text) > maxToken {
+		return nil, nil, refused("the token is too long")
+	}
+	mark := b.seen.key.of(token)
+	if v, c, f := b.seen.recall(ctx, mark); c != nil || f != nil {
+		return v, c, f
+	}
+	t, kind := parseSigned(text)
+	v, f := b.verifierOf(t, kind)
+	if f != nil {
+		return nil, nil, f
+	}
+	if v.ask != nil {
+		c, f := v.ask.verify(ctx, v, token, fresh)
+		return v, c, f
+	}
+	done, f := v.jwt.verify(ctx, v, token, t)
+	if f == nil && len(text) <= maxVerifiedToken {
+		b.seen.keep(mark, done)
+	}
+	return v, done.claims, f
 }
 
 // verifierOf chooses by what the token says of its issuer, byte for byte. A
@@ -238,7 +249,7 @@ func (b *Bearer) verifierOf(t signed, kind shape) (*Verifier, *failure) {
 
 // confirm holds a token that is bound to a key against that key, and refuses
 // what cannot be checked.
-func (b *Bearer) confirm(ctx context.Context, p *Proof) *failure {
+func (b *Bearer) confirm(ctx context.Context, token secret, p *Proof) *failure {
 	cnf, bound := p.Claims.all["cnf"]
 	if !bound {
 		if p.Scheme == schemeDPoP {
@@ -260,7 +271,7 @@ func (b *Bearer) confirm(ctx context.Context, p *Proof) *failure {
 			return refused("the token is bound to something that cannot be checked here")
 		}
 		one := *p
-		one.Member, one.Value = name, text
+		one.Member, one.Value, one.TokenHash = name, text, token.hash()
 		if err := check(ctx, &one); err != nil {
 			return b.unconfirmed(err)
 		}

@@ -36,10 +36,11 @@
 // or a token cannot be asked about, the answer is 503 and when to come back. It
 // is never 401: a client throws a token away that is called invalid.
 //
-// Keys are fetched by the requests that need them, one at a time, and asked for
-// again when a token names a key that is not known, but twice in half a minute
-// for that reason at no time. A token that comes too early after such a fetch is
-// neither believed nor called invalid.
+// Keys are fetched by the requests that need them, one at a time. A token that
+// names an unknown key has them fetched again, at most once in half a minute for
+// that reason; one that comes too early after such a fetch is neither believed
+// nor called invalid. The keys of a fetch replace those before: a signature that
+// was found good is remembered only while its key is there.
 //
 // # Scopes
 //

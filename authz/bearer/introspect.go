@@ -1,11 +1,7 @@
 package bearer
 
 import (
-	"container/list"
 	"context"
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -76,18 +72,15 @@ type introspection struct {
 	client        ClientCredential
 	cacheFor      time.Duration
 	scope, holder string
-	key           []byte // of the cache: no token is kept
+	key           fingerprints
 
 	mu     sync.Mutex
-	max    int
-	by     map[[sha256.Size]byte]*list.Element
-	order  list.List // of *known, the last used first
-	asking map[[sha256.Size]byte]*question
+	known  lru[known]
+	asking map[fingerprint]*question
 }
 
 // known is what was said about a token.
 type known struct {
-	key    [sha256.Size]byte
 	claims *Claims // nil: not active
 	asked  time.Time
 	until  time.Time
@@ -126,12 +119,10 @@ func NewIntrospection(issuer string, endpoint egress.Profile, client ClientCrede
 	if err != nil {
 		return nil, fmt.Errorf("bearer: NewIntrospection: issuer %q: endpoint: %w", issuer, err)
 	}
-	key := make([]byte, sha256.Size)
-	_, _ = rand.Read(key) // never fails
 	v.ask = &introspection{
-		endpoint: e, client: client, cacheFor: def(o.CacheFor, defaultCacheFor), max: def(o.CacheTokens, 4096),
-		scope: def(o.ScopeClaim, "scope"), holder: def(o.ClientClaim, "client_id"), key: key,
-		by: map[[sha256.Size]byte]*list.Element{}, asking: map[[sha256.Size]byte]*question{},
+		endpoint: e, client: client, cacheFor: def(o.CacheFor, defaultCacheFor), known: lru[known]{max: def(o.CacheTokens, 4096)},
+		scope: def(o.ScopeClaim, "scope"), holder: def(o.ClientClaim, "client_id"), key: newFingerprints(),
+		asking: map[fingerprint]*question{},
 	}
 	return v, nil
 }
@@ -139,10 +130,7 @@ func NewIntrospection(issuer string, endpoint egress.Profile, client ClientCrede
 // verify verifies everything about a token but its audience. fresh says that
 // what was said before does not do, unless it was that the token is not active.
 func (in *introspection) verify(ctx context.Context, v *Verifier, token secret, fresh bool) (*Claims, *failure) {
-	mac := hmac.New(sha256.New, in.key)
-	mac.Write([]byte(token()))
-	key := [sha256.Size]byte(mac.Sum(nil))
-
+	key := in.key.of(token)
 	claims, q, mine, f := in.look(key, fresh)
 	switch {
 	case f != nil:
@@ -170,18 +158,14 @@ func (in *introspection) verify(ctx context.Context, v *Verifier, token secret, 
 // look returns what is known about a token, or the question about it that is
 // under way, or one that is for the caller to run. A fresh answer is always
 // asked for after the request came, and nobody waits for it but its own request.
-func (in *introspection) look(key [sha256.Size]byte, fresh bool) (c *Claims, q *question, mine bool, f *failure) {
+func (in *introspection) look(key fingerprint, fresh bool) (c *Claims, q *question, mine bool, f *failure) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if e, ok := in.by[key]; ok {
-		k := e.Value.(*known)
-		switch current := time.Now().Before(k.until); {
-		case !current:
-			in.forget(e)
+	if k, ok := in.known.get(key); ok && time.Now().Before(k.until) {
+		switch {
 		case k.claims == nil:
 			return nil, nil, false, refused("the issuer says that the token is not active")
 		case !fresh:
-			in.order.MoveToFront(e)
 			return k.claims, nil, false, nil
 		}
 	}
@@ -197,7 +181,7 @@ func (in *introspection) look(key [sha256.Size]byte, fresh bool) (c *Claims, q *
 
 // run asks, and tells those who wait. It goes on when its client goes away,
 // because others may wait for the answer.
-func (in *introspection) run(ctx context.Context, v *Verifier, token secret, key [sha256.Size]byte, q *question) {
+func (in *introspection) run(ctx context.Context, v *Verifier, token secret, key fingerprint, q *question) {
 	asked := time.Now()
 	defer func() {
 		in.mu.Lock()
@@ -205,15 +189,15 @@ func (in *introspection) run(ctx context.Context, v *Verifier, token secret, key
 		if in.asking[key] == q {
 			delete(in.asking, key)
 		}
-		in.remember(&known{key: key, claims: q.claims, asked: asked}, q.failure)
+		in.remember(key, known{claims: q.claims, asked: asked}, q.failure)
 		close(q.done)
 	}()
 	q.claims, q.failure = in.query(context.WithoutCancel(ctx), v, token)
 }
 
-// remember keeps an answer, unless there is one to a later question or the
-// token was already found not to be active, which it never becomes again.
-func (in *introspection) remember(k *known, f *failure) {
+// remember keeps an answer, unless there is one to a later question, or the
+// token was found not to be active while this one was under way.
+func (in *introspection) remember(key fingerprint, k known, f *failure) {
 	switch {
 	case f != nil && f.kind != invalid:
 		return
@@ -225,22 +209,11 @@ func (in *introspection) remember(k *known, f *failure) {
 			k.until = exp
 		}
 	}
-	if e, ok := in.by[k.key]; ok {
-		old := e.Value.(*known)
-		if k.claims != nil && (old.claims == nil || old.asked.After(k.asked)) {
-			return
-		}
-		in.forget(e)
+	old, ok := in.known.get(key)
+	if ok && k.claims != nil && (old.asked.After(k.asked) || old.claims == nil && k.asked.Before(old.until)) {
+		return
 	}
-	in.by[k.key] = in.order.PushFront(k)
-	if in.order.Len() > in.max {
-		in.forget(in.order.Back())
-	}
-}
-
-func (in *introspection) forget(e *list.Element) {
-	delete(in.by, e.Value.(*known).key)
-	in.order.Remove(e)
+	in.known.put(key, k)
 }
 
 // query asks the issuer.

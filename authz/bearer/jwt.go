@@ -176,26 +176,26 @@ func algorithms(names []string) ([]jose.SignatureAlgorithm, error) {
 }
 
 // verify verifies everything about a token but its audience.
-func (s *signatures) verify(ctx context.Context, v *Verifier, token secret, t signed) (*Claims, *failure) {
+func (s *signatures) verify(ctx context.Context, v *Verifier, token secret, t signed) (out verified, f *failure) {
 	alg, kid, f := s.checkHeader(t.header)
 	if f != nil {
-		return nil, f
+		return out, f
 	}
 	c, f := readClaims(t.payload, true, v.issuer, s.scope, s.client)
 	if f == nil {
 		f = c.checkTimes(time.Now(), v.leeway)
 	}
 	if f != nil {
-		return nil, f
+		return out, f
 	}
 	keys, f := s.keys.find(ctx, kid, c.IssuedAt)
 	if f != nil {
-		return nil, f
+		return out, f
 	}
 	if !verifies(token, alg, keys) {
-		return nil, refused("no key of the issuer made the signature")
+		return out, refused("no key of the issuer made the signature")
 	}
-	return c, nil
+	return verified{v, kid, &keys[0], c}, nil
 }
 
 // checkHeader reads alg and kid. It looks at no member that brings a key or

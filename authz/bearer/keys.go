@@ -81,9 +81,8 @@ func newEndpoint(p egress.Profile, opts *egress.Options, bytes int64) (*egress.E
 // find returns the keys with an id. issued is when the token claims to have been
 // made, which decides only what a refused caller is told.
 func (s *keySet) find(ctx context.Context, kid string, issued time.Time) ([]jose.JSONWebKey, *failure) {
-	came, own := time.Now(), false
-	for {
-		next := s.look(kid, issued, came, own)
+	for own := false; ; {
+		next := s.look(kid, issued, own)
 		switch {
 		case next.fetch:
 			own = s.fetch(ctx) || own
@@ -108,13 +107,13 @@ type step struct {
 	failure *failure
 }
 
-// look says what to do about a key id, which came with a token at a time. own
-// says that the caller fetched since. Fetching is for whoever is told to.
+// look says what to do about a key id, which came with a token. own says that
+// the caller fetched since. Fetching is for whoever is told to.
 //
 // Keys that are there are used while somebody else fetches. An id that a fetch
 // since it came did not bring is nobody's. One that could have been published since
 // the last fetch is not called invalid: the client would throw a good token away.
-func (s *keySet) look(kid string, issued, came time.Time, own bool) step {
+func (s *keySet) look(kid string, issued time.Time, own bool) step {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -130,7 +129,7 @@ func (s *keySet) look(kid string, issued, came time.Time, own bool) step {
 		return step{wait: s.underway}
 	case !usable:
 		return step{failure: outage("the issuer's keys cannot be fetched", s.next.Sub(now), s.lastErr)}
-	case own || s.fetched.After(came):
+	case own:
 		return step{failure: refused("the key is not the issuer's")}
 	case !now.Before(s.unknown):
 		s.unknown = now.Add(unknownGap)

@@ -54,6 +54,9 @@ func TestTenant_A3(t *testing.T) {
 		got := w.post(w.as.Sign(w.with(row.claims), nil))
 		require.Equal(t, row.status, got.Status, name)
 		require.NotContains(t, got.Text, "10.0.0.5", "H1-12")
+		if name == "no claim" {
+			require.Contains(t, w.log.String(), "belongs to no tenant")
+		}
 	}
 }
 

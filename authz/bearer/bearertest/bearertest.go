@@ -112,6 +112,10 @@ func (s *Server) Make(algorithm string) *Key {
 	return k
 }
 
+// KeyOf is a key that is made by the test, of an RSA, P-256 or Ed25519 key. It is
+// not published.
+func KeyOf(id, algorithm string, private crypto.Signer) *Key { return &Key{id, algorithm, private} }
+
 // Rotate makes a key, publishes it beside the others, and signs with it from
 // now on.
 func (s *Server) Rotate(algorithm string) *Key {
