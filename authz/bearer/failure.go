@@ -90,15 +90,6 @@ func outage(why string, retry time.Duration, cause error) *failure {
 	return &failure{kind: unavailable, why: why, cause: cause, retry: max(retry, time.Second)}
 }
 
-// asFailure keeps a failure; any other error is something that could not be
-// found out.
-func asFailure(err error, why string) *failure {
-	if f, ok := errors.AsType[*failure](err); ok {
-		return f
-	}
-	return outage(why, retryAfter, err)
-}
-
 // retryAfter is how long a caller is asked to wait when nothing better is known.
 const retryAfter = 5 * time.Second
 

@@ -262,8 +262,7 @@ func TestRefusalsAreJSONRPC_H1_12(t *testing.T) {
 // The handler behind never sees the token, and nor do the host's functions.
 func TestTokenStopsHere_H1_74_C6(t *testing.T) {
 	const canary = "canary"
-	var w *world
-	w = newWorld(t, func(s *setup) {
+	w := newWorld(t, func(s *setup) {
 		s.opts.Confirm = map[string]func(context.Context, *bearer.Proof) error{"x5t#S256": func(_ context.Context, p *bearer.Proof) error {
 			require.Empty(t, p.Request.Header["Authorization"])
 			return nil

@@ -48,10 +48,10 @@ type keySet struct {
 func newKeySet(p egress.Profile, opts *egress.Options, refresh, maxStale, leeway time.Duration) (*keySet, error) {
 	refresh, maxStale = def(refresh, 10*time.Minute), def(maxStale, max(refresh, 24*time.Hour))
 	if refresh < time.Minute || refresh > 24*time.Hour {
-		return nil, errors.New("Refresh must be from 1 min to 24 h; 0 is 10 min")
+		return nil, errors.New("the option Refresh must be from 1 min to 24 h; 0 is 10 min")
 	}
 	if maxStale < refresh || maxStale > 7*24*time.Hour {
-		return nil, errors.New("MaxStale must be from Refresh to 7 days; 0 is 24 h")
+		return nil, errors.New("the option MaxStale must be from Refresh to 7 days; 0 is 24 h")
 	}
 	e, err := newEndpoint(p, opts, maxAnswer)
 	if err != nil {

@@ -35,7 +35,7 @@ func (b *Bearer) ownScopes() error {
 	}
 	for s, more := range b.implied {
 		if !isScope(s) || slices.ContainsFunc(more, func(m string) bool { return !isScope(m) }) {
-			return errors.New("Implies names something that is no scope")
+			return errors.New("the option Implies names something that is no scope")
 		}
 	}
 	return nil
