@@ -39,9 +39,9 @@ func (d Dialect) String() string {
 // types fills in the words that the two have for the same thing.
 func (d Dialect) types() *strings.Replacer {
 	if d == PostgreSQL {
-		return strings.NewReplacer("{text}", `TEXT COLLATE "C"`, "{int}", "BIGINT", "{bytes}", "BYTEA", " {table}", "")
+		return strings.NewReplacer("{text}", `TEXT COLLATE "C"`, "{int}", "BIGINT", "{bytes}", "BYTEA", " {table}", "", " {clustered}", "")
 	}
-	return strings.NewReplacer("{text}", "TEXT", "{int}", "INTEGER", "{bytes}", "BLOB", "{table}", "STRICT")
+	return strings.NewReplacer("{text}", "TEXT", "{int}", "INTEGER", "{bytes}", "BLOB", "{table}", "STRICT", "{clustered}", "STRICT, WITHOUT ROWID")
 }
 
 // Errors of Open, which returns them wrapped.
@@ -88,8 +88,9 @@ func SQLiteDSN(file string) string {
 // operation. It is safe for concurrent use by any number of goroutines and
 // processes. It has nothing to close: the database is the caller's.
 type Store struct {
-	d *database
-	q operationStatements
+	d        *database
+	q        operationStatements
+	prepared map[string]*sql.Stmt // on SQLite, by their texts
 }
 
 var _ operation.StoreWithDurability = (*Store)(nil)
@@ -120,7 +121,13 @@ func Open(ctx context.Context, db *sql.DB, dialect Dialect, opts *Options) (*Sto
 	if err := d.migrate(ctx); err != nil {
 		return nil, fmt.Errorf("sqlstore: the schema: %w", err)
 	}
-	return &Store{d, newOperationStatements(d)}, nil
+	s := &Store{d: d, q: newOperationStatements(d)}
+	if dialect == SQLite {
+		if err := s.prepare(ctx); err != nil {
+			return nil, fmt.Errorf("sqlstore: the statements: %w", err)
+		}
+	}
+	return s, nil
 }
 
 // Durable implements [operation.StoreWithDurability]: Open has checked that a
@@ -212,13 +219,22 @@ func (d *database) write(ctx context.Context, f func(q querier) error) error {
 	return tx.Commit()
 }
 
-func (d *database) writeSQLite(ctx context.Context, f func(q querier) error) (err error) {
+// turn waits for this process's turn to write to a SQLite file.
+func (d *database) turn(ctx context.Context) (release func(), err error) {
 	select {
 	case d.writer <- struct{}{}:
-		defer func() { <-d.writer }()
+		return func() { <-d.writer }, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
+}
+
+func (d *database) writeSQLite(ctx context.Context, f func(q querier) error) (err error) {
+	release, err := d.turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	conn, err := d.db.Conn(ctx)
 	if err != nil {
 		return err

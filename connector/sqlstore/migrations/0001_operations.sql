@@ -64,4 +64,4 @@ CREATE TABLE drawbridge_operation_history (
 	code       {text} NOT NULL,
 	actor      {text} NOT NULL,
 	PRIMARY KEY (tenant, id, rev)
-) {table};
+) {clustered};

@@ -6,7 +6,7 @@ CREATE TABLE drawbridge_artifact_numbers (
 	name   {text} NOT NULL,
 	last   {int}  NOT NULL,
 	PRIMARY KEY (tenant, run, name)
-) {table};
+) {clustered};
 
 CREATE TABLE drawbridge_artifacts (
 	tenant     {text} NOT NULL,
