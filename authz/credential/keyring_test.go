@@ -134,7 +134,7 @@ func TestKeyringPrintsNothing_R10(t *testing.T) {
 	}
 	slog.New(slog.NewTextHandler(&out, nil)).Info("x", "k", k)
 	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "k", k)
-	text, err := json.Marshal(k)
+	text, err := json.Marshal([]any{k})
 	require.NoError(t, err)
 	out.Write(text)
 	for _, leak := range []string{"0123456789", "30 31 32 33", "30313233", "48 49 50", "AEAD", "gcm"} {

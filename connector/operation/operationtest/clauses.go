@@ -67,7 +67,7 @@ var clauses = []clause{
 		}
 		require.Equal(t, operation.Prepared, get(t, s, tenant, "op2").State, "a refused swap changes nothing")
 		require.EqualValues(t, 1, get(t, s, tenant, "op2").Rev)
-		one = swap(t, s, one, operation.Unknown)
+		swap(t, s, one, operation.Unknown)
 		_, err := s.Create(t.Context(), record(tenant, "op3", "", "i"))
 		require.ErrorIs(t, err, operation.ErrIntentOpen, "not even a prepared one is added to an open one")
 		gone(t, s, tenant, "op3")
