@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -132,15 +132,8 @@ func Open(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, sweeps []Sw
 	return r, nil
 }
 
-// isName reports whether River takes it for a part of a queue's name.
-func isName(s string) bool {
-	for word := range strings.SplitSeq(strings.ReplaceAll(s, "_", "-"), "-") {
-		if word == "" || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
-			return false
-		}
-	}
-	return len(s) <= 50
-}
+// nameForm is a part of what River takes for a queue's name.
+var nameForm = regexp.MustCompile(`^[a-z0-9]+([_-][a-z0-9]+)*$`)
 
 // check fills in what has a default, and refuses what cannot run.
 func check(sweeps []Sweep) error {
@@ -152,7 +145,7 @@ func check(sweeps []Sweep) error {
 		s := &sweeps[i]
 		why := ""
 		switch {
-		case !isName(s.Name):
+		case len(s.Name) > 50 || !nameForm.MatchString(s.Name):
 			why = `want a name of small letters and digits, in words with "-" or "_" between them, at most 50 bytes`
 		case seen[s.Name]:
 			why = "two have this name"

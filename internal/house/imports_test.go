@@ -37,6 +37,7 @@ var may = map[string]string{
 	"connector/sqlstore":                 "authz/credential+ connector/operation+ connector/artifact+ connector/sqlstore/internal/column", // below connector
 	"connector/sqlstore/internal/column": "authz+",
 	"connector":                          "authz/credential+ sandbox/egress+ connector/cursor+ connector/provider+ connector/artifact+ connector/operation+ internal/evidence+ internal/ledger+ internal/route+ internal/schema+ internal/strictyaml",
+	"connector/job":                      "connector+ connector/sqlstore+", // above both: no core package waits for a job engine
 	"mcpadapter":                         "connector+",
 	"mcpadapter/functioncall":            "connector+",
 	"skill":                              "toolresult internal/strictyaml", // who only reads and checks skills needs no policy
@@ -65,9 +66,10 @@ var only = []struct{ path, prefix, why string }{
 	{"github.com/google/jsonschema-go", "internal/schema", "a v0 type in a public API couples every user to it"},
 	{"go.yaml.in/yaml", "internal/strictyaml internal/bench", "one strict reader"},
 	{"github.com/gowebpki/jcs", "internal/strictjson", "one canonical form"},
-	{"database/sql", "connector/sqlstore internal/crashtest examples", "stores are behind interfaces"},
+	{"database/sql", "connector/sqlstore connector/job internal/crashtest examples", "stores are behind interfaces"},
 	{"modernc.org/sqlite", "internal/crashtest examples", "the program chooses the driver, and only it pays for it"},
 	{"github.com/jackc/pgx/v5", "internal/crashtest examples", "the program chooses the driver, and only it pays for it"},
+	{"github.com/riverqueue/river", "connector/job", "one job engine, behind one package: it weighs 5 MB and brings the drivers of PostgreSQL with it"},
 	{"testing", "authz/authztest authz/bearer/bearertest sandbox/egress/egresstest connector/artifact/artifacttest connector/operation/operationtest skill/registry/registrytest connector/connectortest internal/peers internal/interop internal/crashtest examples", "testing in production code registers flags and weighs"},
 }
 
