@@ -141,48 +141,45 @@ func approvalStore(t *testing.T, open func() authz.ApprovalStore) {
 	})
 }
 
-func TestApprovals_W1(t *testing.T) {
-	t.Run("memory", func(t *testing.T) {
-		var m authz.MemoryApprovals
-		approvalStore(t, func() authz.ApprovalStore { return &m })
-	})
-	databases(t, func(t *testing.T, fresh func(t testing.TB) place) {
-		p := fresh(t)
-		approvalStore(t, func() authz.ApprovalStore { return p.open(t, nil).Approvals() })
-		var b []byte
-		require.NoError(t, p.db(t).QueryRow("SELECT rendering FROM drawbridge_approvals WHERE tenant = 'one'").Scan(&b))
-		require.NotContains(t, string(b), canary)
-		p.exec(t, "UPDATE drawbridge_approvals SET verdict = 'perhaps' WHERE tenant = 'one'")
-		got, err := p.open(t, nil).Approvals().Approval(t.Context(), "one", "same")
-		require.NoError(t, err)
-		require.Equal(t, authz.Deny, got.Verdict, "a word that nobody knows")
-	})
+func TestMemoryApprovals_W1(t *testing.T) {
+	var m authz.MemoryApprovals
+	approvalStore(t, func() authz.ApprovalStore { return &m })
+}
+
+func testApprovals_W1(t *testing.T, fresh func(t testing.TB) place) {
+	p := fresh(t)
+	approvalStore(t, func() authz.ApprovalStore { return p.open(t, nil).Approvals() })
+	var b []byte
+	require.NoError(t, p.db(t).QueryRow("SELECT rendering FROM drawbridge_approvals WHERE tenant = 'one'").Scan(&b))
+	require.NotContains(t, string(b), canary)
+	p.exec(t, "UPDATE drawbridge_approvals SET verdict = 'perhaps' WHERE tenant = 'one'")
+	got, err := p.open(t, nil).Approvals().Approval(t.Context(), "one", "same")
+	require.NoError(t, err)
+	require.Equal(t, authz.Deny, got.Verdict, "a word that nobody knows")
 }
 
 // An approval is not used twice, however many processes try at once: the
 // acceptance test of approvals on a server. W1
-func TestApprovalIsUsedOnce_W1(t *testing.T) {
-	databases(t, func(t *testing.T, fresh func(t testing.TB) place) {
-		p := fresh(t)
-		stores := []operation.Store{p.open(t, nil), p.open(t, nil), p.open(t, nil), p.open(t, nil)}
-		for n := range 25 {
-			errs := make([]error, 8)
-			var wg sync.WaitGroup
-			for i := range errs {
-				wg.Go(func() {
-					r := record(fmt.Sprint("op", n, "-", i))
-					r.Approval, r.State = fmt.Sprint("approval", n), operation.State(1+i%2) // prepared or dispatched
-					_, errs[i] = stores[i%len(stores)].Create(t.Context(), r)
-				})
-			}
-			wg.Wait()
-			used := 0
-			for _, err := range errs {
-				if errors.Is(err, operation.ErrApprovalUsed) {
-					used++
-				}
-			}
-			require.Equal(t, len(errs)-1, used, "%v", errs)
+func testApprovalIsUsedOnce_W1(t *testing.T, fresh func(t testing.TB) place) {
+	p := fresh(t)
+	stores := []operation.Store{p.open(t, nil), p.open(t, nil), p.open(t, nil), p.open(t, nil)}
+	for n := range 25 {
+		errs := make([]error, 8)
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() {
+				r := record(fmt.Sprint("op", n, "-", i))
+				r.Approval, r.State = fmt.Sprint("approval", n), operation.State(1+i%2) // prepared or dispatched
+				_, errs[i] = stores[i%len(stores)].Create(t.Context(), r)
+			})
 		}
-	})
+		wg.Wait()
+		used := 0
+		for _, err := range errs {
+			if errors.Is(err, operation.ErrApprovalUsed) {
+				used++
+			}
+		}
+		require.Equal(t, len(errs)-1, used, "%v", errs)
+	}
 }

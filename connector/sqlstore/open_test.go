@@ -49,69 +49,65 @@ func TestOpenRefuses(t *testing.T) {
 	require.ErrorIs(t, err, sqlstore.ErrOptions, "no database")
 }
 
-func TestSchema(t *testing.T) {
-	databases(t, func(t *testing.T, fresh func(t testing.TB) place) {
-		t.Run("many processes open a new database at once", func(t *testing.T) {
-			p := fresh(t)
-			var wg sync.WaitGroup
-			errs := make([]error, 6)
-			for i := range errs {
-				db := p.db(t)
-				wg.Go(func() { _, errs[i] = sqlstore.Open(t.Context(), db, p.dialect, plaintext) })
-			}
-			wg.Wait()
-			for _, err := range errs {
-				require.NoError(t, err)
-			}
-			var n int
-			require.NoError(t, p.db(t).QueryRow("SELECT count(*) FROM drawbridge_migrations").Scan(&n))
-			require.Equal(t, 3, n, "each step once")
-		})
-		t.Run("opening it again changes nothing and keeps what is there", func(t *testing.T) {
-			p := fresh(t)
-			_, err := p.open(t, nil).Create(t.Context(), record("op"))
+func testSchema(t *testing.T, fresh func(t testing.TB) place) {
+	t.Run("many processes open a new database at once", func(t *testing.T) {
+		p := fresh(t)
+		var wg sync.WaitGroup
+		errs := make([]error, 6)
+		for i := range errs {
+			db := p.db(t)
+			wg.Go(func() { _, errs[i] = sqlstore.Open(t.Context(), db, p.dialect, plaintext) })
+		}
+		wg.Wait()
+		for _, err := range errs {
 			require.NoError(t, err)
-			got, err := p.open(t, nil).Get(t.Context(), "t", "op")
-			require.NoError(t, err)
-			require.Equal(t, "op", got.ID)
-		})
-		t.Run("a database of a newer program is refused", func(t *testing.T) {
-			p := fresh(t)
-			p.open(t, nil)
-			p.exec(t, "INSERT INTO drawbridge_migrations (number, name, digest, applied) VALUES (4, '0004_future.sql', 'x', 0)")
-			_, err := sqlstore.Open(t.Context(), p.db(t), p.dialect, plaintext)
-			require.ErrorIs(t, err, sqlstore.ErrNewer)
-			require.ErrorContains(t, err, `step 4, "0004_future.sql", and this program knows 3`)
-		})
-		t.Run("a database whose steps read differently is refused", func(t *testing.T) {
-			p := fresh(t)
-			p.open(t, nil)
-			p.exec(t, "UPDATE drawbridge_migrations SET digest = 'x' WHERE number = 1")
-			_, err := sqlstore.Open(t.Context(), p.db(t), p.dialect, plaintext)
-			require.ErrorIs(t, err, sqlstore.ErrSchema)
-		})
-		t.Run("a step that fails leaves nothing", func(t *testing.T) {
-			p := fresh(t)
-			p.exec(t, "CREATE TABLE drawbridge_artifacts (x INTEGER)") // in the way of step 2
-			_, err := sqlstore.Open(t.Context(), p.db(t), p.dialect, plaintext)
-			require.ErrorContains(t, err, "0002_artifacts.sql")
-			p.exec(t, "DROP TABLE drawbridge_artifacts")
-			p.open(t, nil)
-		})
+		}
+		var n int
+		require.NoError(t, p.db(t).QueryRow("SELECT count(*) FROM drawbridge_migrations").Scan(&n))
+		require.Equal(t, 3, n, "each step once")
+	})
+	t.Run("opening it again changes nothing and keeps what is there", func(t *testing.T) {
+		p := fresh(t)
+		_, err := p.open(t, nil).Create(t.Context(), record("op"))
+		require.NoError(t, err)
+		got, err := p.open(t, nil).Get(t.Context(), "t", "op")
+		require.NoError(t, err)
+		require.Equal(t, "op", got.ID)
+	})
+	t.Run("a database of a newer program is refused", func(t *testing.T) {
+		p := fresh(t)
+		p.open(t, nil)
+		p.exec(t, "INSERT INTO drawbridge_migrations (number, name, digest, applied) VALUES (4, '0004_future.sql', 'x', 0)")
+		_, err := sqlstore.Open(t.Context(), p.db(t), p.dialect, plaintext)
+		require.ErrorIs(t, err, sqlstore.ErrNewer)
+		require.ErrorContains(t, err, `step 4, "0004_future.sql", and this program knows 3`)
+	})
+	t.Run("a database whose steps read differently is refused", func(t *testing.T) {
+		p := fresh(t)
+		p.open(t, nil)
+		p.exec(t, "UPDATE drawbridge_migrations SET digest = 'x' WHERE number = 1")
+		_, err := sqlstore.Open(t.Context(), p.db(t), p.dialect, plaintext)
+		require.ErrorIs(t, err, sqlstore.ErrSchema)
+	})
+	t.Run("a step that fails leaves nothing", func(t *testing.T) {
+		p := fresh(t)
+		p.exec(t, "CREATE TABLE drawbridge_artifacts (x INTEGER)") // in the way of step 2
+		_, err := sqlstore.Open(t.Context(), p.db(t), p.dialect, plaintext)
+		require.ErrorContains(t, err, "0002_artifacts.sql")
+		p.exec(t, "DROP TABLE drawbridge_artifacts")
+		p.open(t, nil)
 	})
 }
 
 // A server that does not flush commits makes a liar of Durable.
-func TestServerThatDoesNotFlush(t *testing.T) {
-	databases(t, func(t *testing.T, fresh func(t testing.TB) place) {
-		p := fresh(t)
-		if p.dialect == sqlstore.SQLite {
-			return // in TestOpenRefuses
-		}
-		p.dsn += " synchronous_commit=off"
-		_, err := sqlstore.Open(t.Context(), p.db(t), p.dialect, plaintext)
-		require.ErrorIs(t, err, sqlstore.ErrSettings)
-	})
+func testServerThatDoesNotFlush(t *testing.T, fresh func(t testing.TB) place) {
+	p := fresh(t)
+	if p.dialect == sqlstore.SQLite {
+		return // in TestOpenRefuses
+	}
+	p.dsn += " synchronous_commit=off"
+	_, err := sqlstore.Open(t.Context(), p.db(t), p.dialect, plaintext)
+	require.ErrorIs(t, err, sqlstore.ErrSettings)
 }
 
 // A program with rights on rows only opens a database that is up to date.
@@ -128,23 +124,21 @@ func TestOpenReadsOnly(t *testing.T) {
 // Whoever waits for another process's transaction stops waiting with its
 // context. SQLite has written nothing then; a PostgreSQL may still finish a
 // statement that its client has given up, which is why callers read again.
-func TestWaitingEndsWithTheContext(t *testing.T) {
-	databases(t, func(t *testing.T, fresh func(t testing.TB) place) {
-		p := fresh(t)
-		s := p.open(t, nil)
-		other, err := p.db(t).BeginTx(t.Context(), nil)
-		require.NoError(t, err)
-		_, err = other.Exec("INSERT INTO drawbridge_operation_history (tenant, id, rev, at, state, resolution, code, actor) VALUES ('t', 'op', 1, 0, '', '', '', '')")
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		_, err = s.Create(ctx, record("op"))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.NoError(t, other.Rollback())
-		_, err = s.Create(t.Context(), record("op"))
-		if p.dialect == sqlstore.PostgreSQL && errors.Is(err, operation.ErrExists) {
-			err = nil
-		}
-		require.NoError(t, err, "nothing is in the way, and the connections are of use")
-	})
+func testWaitingEndsWithTheContext(t *testing.T, fresh func(t testing.TB) place) {
+	p := fresh(t)
+	s := p.open(t, nil)
+	other, err := p.db(t).BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = other.Exec("INSERT INTO drawbridge_operation_history (tenant, id, rev, at, state, resolution, code, actor) VALUES ('t', 'op', 1, 0, '', '', '', '')")
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = s.Create(ctx, record("op"))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, other.Rollback())
+	_, err = s.Create(t.Context(), record("op"))
+	if p.dialect == sqlstore.PostgreSQL && errors.Is(err, operation.ErrExists) {
+		err = nil
+	}
+	require.NoError(t, err, "nothing is in the way, and the connections are of use")
 }

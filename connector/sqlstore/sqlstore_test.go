@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"database/sql"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -29,20 +30,51 @@ type place struct {
 	driver, dsn string
 }
 
-// databases are what every test of this package runs on. The server is started
-// once, and each test has a schema of its own in it.
-func databases(t *testing.T, test func(t *testing.T, fresh func(t testing.TB) place)) {
-	t.Run("SQLite", func(t *testing.T) {
-		test(t, newSQLite)
-	})
-	t.Run("PostgreSQL", func(t *testing.T) {
-		server := peers.PostgreSQL(t)
-		test(t, func(t testing.TB) place { return newSchema(t, server) })
-	})
+// everywhere holds on every database. One server serves all; each test has a
+// schema of its own in it.
+var everywhere = map[string]func(t *testing.T, fresh func(t testing.TB) place){
+	"Approvals_W1":              testApprovals_W1,
+	"ApprovalIsUsedOnce_W1":     testApprovalIsUsedOnce_W1,
+	"Sealed_R10":                testSealed_R10,
+	"KeysRotate_C2":             testKeysRotate_C2,
+	"History_W2":                testHistory_W2,
+	"Chunks_R8":                 testChunks_R8,
+	"Schema":                    testSchema,
+	"ServerThatDoesNotFlush":    testServerThatDoesNotFlush,
+	"WaitingEndsWithTheContext": testWaitingEndsWithTheContext,
+	"Operations_W2_W3_W4":       testOperations_W2_W3_W4,
+	"Artifacts_R8":              testArtifacts_R8,
+}
+
+func TestSQLite(t *testing.T) {
+	for name, test := range everywhere {
+		t.Run(name, func(t *testing.T) { test(t, newSQLite) })
+	}
+}
+
+func TestPostgreSQL(t *testing.T) {
+	server := peers.PostgreSQL(t)
+	for name, test := range everywhere {
+		t.Run(name, func(t *testing.T) { test(t, func(t testing.TB) place { return newSchema(t, server) }) })
+	}
 }
 
 func newSQLite(t testing.TB) place {
-	return place{sqlstore.SQLite, "sqlite", sqlstore.SQLiteDSN(filepath.Join(t.TempDir(), "a file #1?.db"))}
+	return place{sqlstore.SQLite, "sqlite", sqlstore.SQLiteDSN(filepath.Join(inMemory(t), "a file #1?.db"))}
+}
+
+// inMemory returns a directory for a file that is flushed thousands of times
+// and only has to outlive its handles. Benchmarks want the disk.
+func inMemory(t testing.TB) string {
+	if _, bench := t.(*testing.B); bench {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp("/dev/shm", "sqlstore")
+	if err != nil { // no such file system
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 func newSchema(t testing.TB, server string) place {
@@ -96,23 +128,19 @@ func keyring(t testing.TB, current string, ids ...string) *credential.Keyring {
 	return k
 }
 
-func TestOperations_W2_W3_W4(t *testing.T) {
-	databases(t, func(t *testing.T, fresh func(t testing.TB) place) {
-		p := fresh(t)
-		operationtest.Run(t, func(t testing.TB) operation.Store { return p.open(t, nil) }, &operationtest.Options{
-			Corrupt: func(t testing.TB, tenant, id, word string) {
-				p.exec(t, "UPDATE drawbridge_operations SET state = $1 WHERE tenant = $2 AND id = $3", word, tenant, id)
-			},
-		})
+func testOperations_W2_W3_W4(t *testing.T, fresh func(t testing.TB) place) {
+	p := fresh(t)
+	operationtest.Run(t, func(t testing.TB) operation.Store { return p.open(t, nil) }, &operationtest.Options{
+		Corrupt: func(t testing.TB, tenant, id, word string) {
+			p.exec(t, "UPDATE drawbridge_operations SET state = $1 WHERE tenant = $2 AND id = $3", word, tenant, id)
+		},
 	})
 }
 
-func TestArtifacts_R8(t *testing.T) {
-	databases(t, func(t *testing.T, fresh func(t testing.TB) place) {
-		p := fresh(t)
-		artifacttest.Run(t, p.open(t, nil).Artifacts(), &artifacttest.Options{Pass: func(d time.Duration) {
-			// an hour passes when everything was stored an hour earlier
-			p.exec(t, "UPDATE drawbridge_artifacts SET expires = expires - $1", int64(d))
-		}})
-	})
+func testArtifacts_R8(t *testing.T, fresh func(t testing.TB) place) {
+	p := fresh(t)
+	artifacttest.Run(t, p.open(t, nil).Artifacts(), &artifacttest.Options{Pass: func(d time.Duration) {
+		// an hour passes when everything was stored an hour earlier
+		p.exec(t, "UPDATE drawbridge_artifacts SET expires = expires - $1", int64(d))
+	}})
 }

@@ -127,7 +127,7 @@ func (p *provider) change(w http.ResponseWriter, r *http.Request) {
 		hangUp(w)
 	case applyLate:
 		hangUp(w)
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(1500 * time.Millisecond) // of the 4 s for which nothing is concluded from its absence
 		apply()
 	case busyBefore, busyAfter:
 		w.WriteHeader(http.StatusServiceUnavailable)
