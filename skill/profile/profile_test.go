@@ -185,6 +185,18 @@ func TestUnresolved_L6(t *testing.T) {
 		_, err = profile.Resolve(ctx, s, h.World)
 		require.ErrorContains(t, err, "a published version of the skill")
 	}
+	s = must(profile.Parse([]byte(source)))
+	s.SkillVersion, h.World.Scope = "1.4.0", "prod"
+	h.Sandboxes["isolated-run-directory"] = "sha256:short"
+	_, err = profile.Resolve(ctx, s, h.World)
+	require.ErrorContains(t, err, "the sandbox policy isolated-run-directory", "a digest that is none pins nothing")
+	h.Sandboxes["isolated-run-directory"] = skill.DigestOf(nil)
+	_, err = profile.Resolve(ctx, s, h.World)
+	require.NoError(t, err)
+	_, err = h.Skills.Move(ctx, h.alice, registry.MoveRequest{Name: "incident-diagnosis", Version: "1.4.0", To: registry.Deprecated, Reason: "old"})
+	require.NoError(t, err)
+	_, err = profile.Resolve(ctx, s, h.World)
+	require.ErrorContains(t, err, "a published version of the skill", "a deprecated one is for runs that have it")
 	h.World.Who = authz.Principal{}
 	_, err = profile.Resolve(ctx, s, h.World)
 	require.ErrorIs(t, err, toolresult.AuthenticationRequired, "a failure is not a missing skill")
