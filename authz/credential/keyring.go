@@ -156,11 +156,15 @@ func (k *Keyring) Stale(sealed []byte) bool {
 
 // keyOf splits what Seal made.
 func keyOf(sealed []byte) (id string, rest []byte, ok bool) {
-	if len(sealed) < 2 || sealed[0] != sealed1 || len(sealed)-2 < int(sealed[1]) {
+	if len(sealed) < 2 || sealed[0] != sealed1 {
 		return "", nil, false
 	}
-	id, rest = string(sealed[2:2+sealed[1]]), sealed[2+int(sealed[1]):]
-	return id, rest, validKeyID(id)
+	n, body := int(sealed[1]), sealed[2:]
+	if n > len(body) {
+		return "", nil, false
+	}
+	id = string(body[:n])
+	return id, body[n:], validKeyID(id)
 }
 
 // Format implements [fmt.Formatter], so that no verb prints a key.
