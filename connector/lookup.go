@@ -2,6 +2,8 @@ package connector
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
@@ -181,8 +183,9 @@ func (p *path) settle(ctx context.Context, req *SettleRequest) *toolresult.Resul
 // and returns how many are settled now. It never sends a change. A host calls it
 // at intervals; without it, an operation is settled when somebody asks. Those
 // that cannot be settled yet do not keep it from the others: the next call goes
-// on behind them, and starts again at the end. It does nothing without
-// Options.Recovery, or with a limit under 1.
+// on behind them, and starts again at the end. Nor do records that cannot be
+// read: they are the error, and the others are looked up all the same. It does
+// nothing without Options.Recovery, or with a limit under 1.
 func (v *Invoker) Recover(ctx context.Context, limit int) (settled int, err error) {
 	if v.opts.Recovery == nil || limit < 1 {
 		return 0, nil
@@ -191,7 +194,8 @@ func (v *Invoker) Recover(ctx context.Context, limit int) (settled int, err erro
 	// Those that somebody works on are among them: the ledger knows when one of
 	// them can be looked up.
 	recs, err := v.opts.Operations.Unsettled(ctx, time.Now().Add(24*time.Hour), skip+limit)
-	if err != nil {
+	if err != nil && len(recs) == 0 {
+		v.recovered.Store(int64(skip + limit)) // some may lie behind those that cannot be read
 		return 0, err
 	}
 	if len(recs) <= skip { // the end: from the start again
@@ -199,17 +203,21 @@ func (v *Invoker) Recover(ctx context.Context, limit int) (settled int, err erro
 		recs = recs[:min(limit, len(recs))]
 	}
 	recs = recs[skip:]
+	failed := []error{err}
 	for _, rec := range recs {
+		if ctx.Err() != nil {
+			return settled, errors.Join(append(failed, context.Cause(ctx))...)
+		}
 		ok, err := v.recover(ctx, rec)
 		if err != nil {
-			return settled, err
+			failed = append(failed, fmt.Errorf("operation %s: %w", rec.ID, err))
 		}
 		if ok {
 			settled++
 		}
 	}
 	v.recovered.Store(int64(skip + len(recs) - settled))
-	return settled, nil
+	return settled, errors.Join(failed...)
 }
 
 // recover looks one operation up, as its owner's deputy.

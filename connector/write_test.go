@@ -271,6 +271,36 @@ func TestRecover_W4(t *testing.T) {
 	require.Equal(t, operation.Applied, rec.State)
 }
 
+// unreadable has records of which nothing is known any more, older than all others.
+type unreadable struct {
+	operation.Memory
+	old int
+}
+
+func (u *unreadable) Unsettled(ctx context.Context, at time.Time, limit int) ([]operation.Record, error) {
+	found, err := u.Memory.Unsettled(ctx, at, max(0, limit-u.old))
+	return found, errors.Join(err, errors.New("three records cannot be opened"))
+}
+
+// Records that cannot be read do not keep recovery from the others, not even
+// when there are more of them than it looks at.
+func TestRecoverBesideUnreadable_W4(t *testing.T) {
+	store := &unreadable{old: 3}
+	d := &desk{hidden: true, create: func(rw http.ResponseWriter, apply func() int) { apply(); hijack(rw) }}
+	w := newWorld(t, setup{handler: d.ServeHTTP, caps: []connector.Capability{createTicket()},
+		opts: connector.Options{Recovery: authz.NewAuthority("recovery"), Operations: store}})
+	require.Equal(t, toolresult.EffectUnknown, w.keyed("tickets.create", key, args).Effect.Disposition)
+	d.hidden = false
+	settled := 0
+	for range 3 {
+		n, err := w.inv.Recover(t.Context(), 2)
+		require.ErrorContains(t, err, "three records cannot be opened")
+		settled += n
+	}
+	require.Equal(t, 1, settled)
+	require.Equal(t, 1, w.count("POST"), "recovery never sends")
+}
+
 // A receipt whose output may not be shown is applied all the same.
 func TestAppliedButWithheld_R5(t *testing.T) {
 	d := &desk{}
