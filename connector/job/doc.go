@@ -41,7 +41,13 @@
 //
 // Jobs are River's (github.com/riverqueue/river), in tables of its own, river_*,
 // beside ours. A job there is a name and times. Of a failure they hold its code
-// and no text, because texts are in clear there.
+// and no text, because texts are in clear there. A process looks for work once a
+// second for each sweep. SQLite is a driver that River calls young; what we
+// depend on is tried here on both.
+//
+// A program links River's drivers of both databases, whichever it uses: about
+// 5 MB, among them lib/pq, which registers itself with database/sql as
+// "postgres".
 //
 // # What it does not do
 //
