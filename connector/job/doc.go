@@ -14,9 +14,10 @@
 //	...
 //	err = runner.Run(ctx) // until ctx ends
 //
-// Within the minute, [Recover] has looked the operation up at the provider, and
-// has sent nothing. Other housekeeping of a host is a [Sweep] of its own: a name,
-// an interval and a function.
+// Within a minute of the end of the dead process's lease on the operation,
+// [Recover] has looked it up at the provider, and has sent nothing. Other
+// housekeeping of a host is a [Sweep] of its own: a name, an interval and a
+// function.
 //
 // # How often a sweep runs
 //
@@ -25,10 +26,10 @@
 // that period once it has been done. It is never begun while it runs anywhere;
 // if it is still at it when a period begins, that one is left out.
 //
-// A sweep that fails is run again after a second, then two, four and so on, at
-// most Every later, and Options.Failed is told each time. Its context ends after
-// Timeout, and when the Runner's does; then it is not failed, and another process
-// takes it at once.
+// A sweep that fails, or is not done when its Timeout ends its context, is run
+// again after a second, then two, four and so on, at most Every later, and
+// Options.Failed is told each time. When the Runner's own context ends in the
+// middle of one, that is no failure: another process takes it at once.
 //
 // One process leads, which is to say that it begins the periods. When it ends
 // in order, another leads within six seconds; when it is killed, within twenty or
