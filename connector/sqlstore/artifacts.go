@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
@@ -16,7 +15,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/authz/credential"
 	"github.com/drawbridge-sdk/drawbridge/connector/artifact"
 	"github.com/drawbridge-sdk/drawbridge/connector/sqlstore/internal/column"
@@ -65,48 +63,22 @@ func newArtifacts(d *database) *Artifacts {
 	return &Artifacts{d, s}
 }
 
-// kept is the part of an artifact.Meta that nothing is looked for by.
-type kept struct {
-	Issuer, Subject, OwnerTenant   string
-	Connector, Capability, Version string
-	SideEffect, Sensitivity        string
-	Whole                          bool
-	Resources                      []authz.Resource
-	MediaType                      string
-}
-
-// keep writes it down, or fails with artifact.ErrMeta for what would not come
-// back as it was: a scope decides who may read.
+// keep writes down what no column of its own holds. It fails with
+// artifact.ErrMeta for what would not come back as it was.
 func keep(m *artifact.Meta) (string, error) {
-	b, err := json.Marshal(kept{
-		m.Owner.Issuer, m.Owner.Subject, m.Owner.Tenant, m.Action.Connector, m.Action.Capability, m.Action.Version,
-		m.Action.Class.SideEffect.String(), m.Action.Class.Sensitivity.String(), m.Scope.Whole(), m.Scope.Resources(), m.MediaType,
-	})
-	var back artifact.Meta
-	if err == nil {
-		err = unkeep(string(b), &back)
-	}
-	if err != nil || back.Scope.Digest() != m.Scope.Digest() || back.Owner != m.Owner || back.Action != m.Action || back.MediaType != m.MediaType {
-		return "", fmt.Errorf("%w: its owner, action, scope or media type cannot be written down", artifact.ErrMeta)
-	}
-	return column.Text(string(b)), nil
+	c := *m
+	c.Tenant, c.Connection, c.Expires = "", "", time.Time{}
+	b, err := c.MarshalJSON()
+	return column.Text(string(b)), err
 }
 
+// unkeep fills in what keep wrote, except for what columns hold.
 func unkeep(s string, m *artifact.Meta) error {
-	var k kept
-	if err := json.Unmarshal([]byte(s), &k); err != nil {
+	var k artifact.Meta
+	if err := k.UnmarshalJSON([]byte(s)); err != nil {
 		return column.ErrText
 	}
-	m.Owner = authz.PrincipalKey{Tenant: k.OwnerTenant, Issuer: k.Issuer, Subject: k.Subject}
-	m.Action = authz.Action{Connector: k.Connector, Capability: k.Capability, Version: k.Version}
-	// a word that nobody knows leaves the axis unclassified, which is the highest
-	_ = m.Action.Class.SideEffect.UnmarshalText([]byte(k.SideEffect))
-	_ = m.Action.Class.Sensitivity.UnmarshalText([]byte(k.Sensitivity))
-	m.MediaType = k.MediaType
-	m.Scope = authz.OnlyDuring(k.Resources...)
-	if k.Whole {
-		m.Scope = authz.WholeConnection()
-	}
+	m.Owner, m.Action, m.Scope, m.MediaType = k.Owner, k.Action, k.Scope, k.MediaType
 	return nil
 }
 
@@ -167,6 +139,11 @@ func (a *Artifacts) remove(ctx context.Context, f func(ctx context.Context, q qu
 		return f(ctx, q)
 	}))
 }
+
+// Sweep removes what is over, of all tenants, and what uploads that died have
+// left more than a day ago. Put does so too; a host that stores seldom calls it
+// at intervals.
+func (a *Artifacts) Sweep(ctx context.Context) error { return a.remove(ctx, a.sweep) }
 
 // sweep removes what is over, and what an upload that died has left.
 func (a *Artifacts) sweep(ctx context.Context, q querier) error {

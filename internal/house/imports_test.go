@@ -35,6 +35,7 @@ var may = map[string]string{
 	"connector/operation/operationtest":  "connector/operation+",
 	"connector/artifact/artifacttest":    "connector/artifact+",
 	"connector/sqlstore":                 "authz/credential+ connector/operation+ connector/artifact+ connector/sqlstore/internal/column", // below connector
+	"connector/dirstore":                 "authz/credential+ connector/artifact+",
 	"connector/sqlstore/internal/column": "authz+",
 	"connector":                          "authz/credential+ sandbox/egress+ connector/cursor+ connector/provider+ connector/artifact+ connector/operation+ internal/evidence+ internal/ledger+ internal/route+ internal/schema+ internal/strictyaml",
 	"connector/job":                      "connector+ connector/sqlstore+", // above both: no core package waits for a job engine
