@@ -123,6 +123,27 @@ func TestApprovalIsForOneChange_W1(t *testing.T) {
 	require.Equal(t, toolresult.ApprovalRequired, o.keyed("tickets.create", key, `{"project":"inc","subject":"slow!"}`).Error.Code, "another change is another question")
 }
 
+// An approval of one account is none of another, and one of a tenant is not there
+// for another, whose policy and rights are the same.
+func TestApprovalOfAnother_W1(t *testing.T) {
+	o := newOffice(t)
+	step := o.ask(args)
+	stranger, theirBoss := authztest.Caller(t, o.host, "other", "alice"), authztest.Caller(t, o.host, "other", "boss")
+	require.ErrorIs(t, o.approve(theirBoss, step), toolresult.NotFound, "another tenant's boss")
+	require.NoError(t, o.approve(o.boss, step))
+
+	r := o.with(stranger, key, step.ID, args)
+	require.Equal(t, toolresult.ApprovalInvalid, r.Error.Code, "another tenant, the same name")
+	require.Empty(t, r.Error.Problems, "it says nothing of what is not there for it")
+
+	r = o.inv.Invoke(t.Context(), &connector.InvokeRequest{Principal: o.alice, Capability: "tickets.create", Key: key, Approval: step.ID,
+		Connection: "conn-2", Arguments: json.RawMessage(args)})
+	require.Equal(t, toolresult.ApprovalInvalid, r.Error.Code, "another account")
+	require.Contains(t, r.Error.Problems[0].Text, "connection")
+	require.Zero(t, o.desk.count())
+	require.Equal(t, toolresult.EffectApplied, o.with(o.alice, key, step.ID, args).Effect.Disposition, "it is still good for what was approved")
+}
+
 // A host without a key repeats the call by the approval.
 func TestApprovalCarriesTheKey_W1(t *testing.T) {
 	o := newOffice(t)

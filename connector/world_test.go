@@ -1,6 +1,7 @@
 package connector_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -158,7 +159,7 @@ func (k *keys) Resolve(_ context.Context, r *credential.ResolveRequest) (credent
 		return credential.Resolved{}, toolresult.NewError(toolresult.ConnectionRequired, "connect an account first")
 	}
 	h := credential.NewHandle()
-	return credential.Resolved{Handle: h, Connection: "conn-1", Account: "acme-account"}, nil
+	return credential.Resolved{Handle: h, Connection: cmp.Or(r.Connection, "conn-1"), Account: "acme-account"}, nil
 }
 
 func (k *keys) Apply(_ context.Context, _ credential.Handle, origin string, r *http.Request) error {
