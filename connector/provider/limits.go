@@ -160,11 +160,14 @@ func seconds(n float64) time.Duration {
 }
 
 func until(t time.Time) time.Duration {
-	d := time.Until(t)
-	if d <= 0 {
+	switch d := time.Until(t); {
+	case d <= 0:
 		return 0
+	case d >= longest: // before anything is added: it may be all that a Duration holds
+		return longest
+	default:
+		return (d + time.Second - 1).Truncate(time.Second)
 	}
-	return min((d + time.Second - 1).Truncate(time.Second), longest)
 }
 
 // cut cuts s at the first separator outside of double quotes.

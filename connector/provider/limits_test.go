@@ -53,6 +53,8 @@ func TestRetryAfter_E2(t *testing.T) {
 			{"without what is left, on a 429", 429, []string{"X-RateLimit-Reset: 30"}, 30 * time.Second},
 			{"without what is left, on a 403", 403, []string{"X-RateLimit-Reset: 30"}, 0},
 			{"with something left", 429, []string{"X-RateLimit-Remaining: 7", "X-RateLimit-Reset: 30"}, 0},
+			{"since 1970, in three hundred years", 429, []string{"X-RateLimit-Reset: 12000000000"}, longest},
+			{"a date in three hundred years", 429, []string{"Retry-After: Sat, 01 Jan 2350 00:01:00 GMT"}, longest},
 			{"neither seconds nor a time", 429, []string{"X-RateLimit-Reset: 99999999"}, 0},
 			{"nothing said", 429, nil, 0},
 		} {

@@ -175,18 +175,27 @@ func parse(text []byte) (root *yaml.Node, err error) {
 	return doc.Content[0], nil
 }
 
-// bytesOnly refuses what is no text at all.
+// bytesOnly refuses what is no text at all, and line ends that only a YAML
+// parser sees: they would hide a field in what looks like a comment, and no
+// line number would be right behind them.
 func bytesOnly(text []byte) error {
 	if len(text) > MaxBytes {
 		return &Error{Text: fmt.Sprintf("is longer than %d bytes; split it", MaxBytes)}
 	}
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRune(text[i:])
-		if r == utf8.RuneError && size == 1 || r == 0 {
-			what := "is not UTF-8; save it as UTF-8"
-			if r == 0 {
-				what = "holds a NUL character; remove it"
-			}
+		what := ""
+		switch {
+		case r == utf8.RuneError && size == 1:
+			what = "is not UTF-8; save it as UTF-8"
+		case r == 0:
+			what = "holds a NUL character; remove it"
+		case r == '\r' && !bytes.HasPrefix(text[i:], []byte("\r\n")):
+			what = "holds a carriage return without a line feed; end lines with a line feed"
+		case r == 0x85 || r == 0x2028 || r == 0x2029:
+			what = fmt.Sprintf("holds U+%04X, which ends a line for YAML and not on the screen; remove it", r)
+		}
+		if what != "" {
 			return &Error{Line: 1 + bytes.Count(text[:i], []byte("\n")), Text: what}
 		}
 		i += size
