@@ -15,9 +15,9 @@
 //	err = runner.Run(ctx) // until ctx ends
 //
 // Within a minute of the end of the dead process's lease on the operation,
-// [Recover] has looked it up at the provider, and has sent nothing. Other
-// housekeeping of a host is a [Sweep] of its own: a name, an interval and a
-// function.
+// [Recover] has looked it up at the provider, and has sent nothing. [Expire]
+// removes artifacts that are over. Other housekeeping of a host is a [Sweep] of
+// its own: a name, an interval and a function.
 //
 // # How often a sweep runs
 //

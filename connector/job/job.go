@@ -56,6 +56,19 @@ func Recover(inv *connector.Invoker, limit int) Sweep {
 	return s
 }
 
+// Expire is a sweep that removes artifacts that are over, and what uploads that
+// died have left, each hour. *sqlstore.Artifacts and *dirstore.Store have such a
+// Sweep. Two stores need two names.
+func Expire(artifacts interface {
+	Sweep(ctx context.Context) error
+}) Sweep {
+	s := Sweep{Name: "expire", Every: time.Hour}
+	if artifacts != nil { // otherwise Open refuses it
+		s.Run = artifacts.Sweep
+	}
+	return s
+}
+
 // Failure is what Options.Failed is told.
 type Failure struct {
 	Sweep   string // its name
@@ -154,7 +167,7 @@ func check(sweeps []Sweep) error {
 		case s.Timeout < 0:
 			why = fmt.Sprintf("want a Timeout that is not under 0; it is %v", s.Timeout)
 		case s.Run == nil:
-			why = "want a Run (Recover has none without an Invoker, or with a limit under 1)"
+			why = "want a Run (Recover has none without an Invoker, or with a limit under 1; Expire none without a store)"
 		}
 		if why != "" {
 			return fmt.Errorf("%w: sweep %d, %.50q: %s", ErrOptions, i, s.Name, why)
