@@ -257,7 +257,9 @@ func (p *path) mayApprove(ctx context.Context, a authz.Approval) error {
 }
 
 // Approvals returns what waits for an answer that the principal may give,
-// oldest first, at most limit of them, out of the tenant's first thousand.
+// oldest first, at most limit of them. It looks at the tenant's first thousand:
+// if more wait and it has found fewer than limit among those, it returns what it
+// has found, and RESULT_TOO_LARGE.
 func (v *Invoker) Approvals(ctx context.Context, who authz.Principal, limit int) ([]authz.Approval, error) {
 	p := v.start(&InvokeRequest{Principal: who, Surface: "approval"})
 	if err := p.principal(ctx); err != nil {
@@ -267,21 +269,25 @@ func (v *Invoker) Approvals(ctx context.Context, who authz.Principal, limit int)
 		return nil, nil
 	}
 	const most = 1000 // that are looked at
-	all, err := v.opts.Approvals.PendingApprovals(ctx, who.Key().Tenant, time.Now(), most)
+	all, err := v.opts.Approvals.PendingApprovals(ctx, who.Key().Tenant, time.Now(), most+1)
 	if err != nil {
 		return nil, toolresult.WrapError(toolresult.PolicyUnavailable, "the approvals cannot be read now", err)
 	}
 	var out []authz.Approval
-	for _, a := range all {
+	for _, a := range all[:min(most, len(all))] {
+		if len(out) >= limit {
+			return out, nil
+		}
 		one := v.start(&InvokeRequest{Principal: who, Surface: "approval"})
 		switch err := one.mayApprove(ctx, a); {
-		case len(out) >= limit:
-			return out, nil
 		case err == nil:
 			out = append(out, a)
 		case toolresult.Code(err) != toolresult.NotFound:
 			return nil, err
 		}
+	}
+	if len(all) > most && len(out) < limit {
+		return out, toolresult.NewError(toolresult.ResultTooLarge, "more than a thousand questions wait; those behind them were not looked at")
 	}
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package connector_test
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"sync"
 	"testing"
@@ -19,10 +20,12 @@ import (
 // plainly.
 type office struct {
 	*world
-	desk   *desk
-	boss   authz.Principal
-	relax  bool // alice needs none
-	strict bool // everybody needs one
+	desk *desk
+	boss authz.Principal
+
+	approvals authz.MemoryApprovals
+	relax     bool // alice needs none
+	strict    bool // everybody needs one
 }
 
 func newOffice(t *testing.T) *office {
@@ -35,7 +38,7 @@ func newOffice(t *testing.T) *office {
 		return d, err
 	})
 	o.world = newWorld(t, setup{handler: o.desk.ServeHTTP, policy: policy, caps: []connector.Capability{createTicket()},
-		opts: connector.Options{Approvals: &authz.MemoryApprovals{}}})
+		opts: connector.Options{Approvals: &o.approvals}})
 	o.boss = authztest.Caller(t, o.host, "acme", "boss")
 	return o
 }
@@ -78,6 +81,33 @@ func TestApproved_W1(t *testing.T) {
 	require.Equal(t, step.ID, rec.Approval, "the operation's record is the use of the approval")
 	require.Equal(t, r.Effect, o.keyed("tickets.create", key, args).Effect)
 	require.Equal(t, 1, o.desk.count())
+}
+
+// The first thousand are not passed for all of them.
+func TestManyApprovals_W1(t *testing.T) {
+	o := newOffice(t)
+	a, err := o.approvals.Approval(t.Context(), "acme", o.ask(args).ID)
+	require.NoError(t, err)
+	add := func(n int) {
+		for range n {
+			a.ID, a.Rev = rand.Text(), 0
+			_, err := o.approvals.PutApproval(t.Context(), a)
+			require.NoError(t, err)
+		}
+	}
+	add(999)
+	all, err := o.inv.Approvals(t.Context(), o.boss, 2000)
+	require.NoError(t, err)
+	require.Len(t, all, 1000)
+	add(1)
+	all, err = o.inv.Approvals(t.Context(), o.boss, 2000)
+	require.ErrorIs(t, err, toolresult.ResultTooLarge)
+	require.Len(t, all, 1000, "what was found is there")
+	all, err = o.inv.Approvals(t.Context(), o.boss, 10)
+	require.NoError(t, err, "no more were asked for")
+	require.Len(t, all, 10)
+	_, err = o.inv.Approvals(t.Context(), o.alice, 10)
+	require.ErrorIs(t, err, toolresult.ResultTooLarge, "nothing among the first is not nothing")
 }
 
 // Who may not approve learns nothing; what was not shown is not approved.

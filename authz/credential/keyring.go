@@ -1,13 +1,14 @@
 package credential
 
 import (
-	"crypto/aes"
 	"crypto/cipher"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+
+	"github.com/drawbridge-sdk/drawbridge/internal/aead"
 )
 
 // Place says where a sealed text is kept. It is authenticated with the text: what
@@ -33,8 +34,6 @@ func (p Place) bytes(key string) []byte {
 func (p Place) whole() bool { return p.Tenant != "" && p.Record != "" && p.Field != "" }
 
 const (
-	keySize   = 32
-	maxKeyID  = 32
 	sealed1   = 1 // first byte of what this version seals
 	maxSealed = 1 << 30
 )
@@ -78,35 +77,11 @@ type Keyring struct {
 // then seal again what [Keyring.Stale] reports, then take the old one away. A
 // key should seal fewer than 2^32 texts (NIST SP 800-38D, 8.3).
 func NewKeyring(current string, keys map[string][]byte) (*Keyring, error) {
-	k := &Keyring{current, map[string]cipher.AEAD{}}
-	for id, key := range keys {
-		if !validKeyID(id) {
-			return nil, fmt.Errorf("%w: an id is not 1 to 32 letters, digits, dashes and underscores", ErrKeys)
-		}
-		if len(key) != keySize {
-			return nil, fmt.Errorf("%w: %q has %d bytes, and not 32", ErrKeys, id, len(key))
-		}
-		b, err := aes.NewCipher(key)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %q", ErrKeys, id)
-		}
-		if k.keys[id], err = cipher.NewGCMWithRandomNonce(b); err != nil {
-			return nil, fmt.Errorf("%w: %q", ErrKeys, id)
-		}
+	all, err := aead.Keys(current, keys)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKeys, err)
 	}
-	if k.keys[current] == nil {
-		return nil, fmt.Errorf("%w: the current one is not among them", ErrKeys)
-	}
-	return k, nil
-}
-
-func validKeyID(id string) bool {
-	for _, c := range []byte(id) {
-		if !(c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
-			return false
-		}
-	}
-	return len(id) >= 1 && len(id) <= maxKeyID
+	return &Keyring{current, all}, nil
 }
 
 // Seal returns text sealed for one place: a version, the length of the key's
@@ -119,11 +94,11 @@ func (k *Keyring) Seal(at Place, text []byte) ([]byte, error) {
 	case !at.whole() || len(text) > maxSealed:
 		return nil, ErrPlace
 	}
-	aead := k.keys[k.current]
-	out := make([]byte, 0, 2+len(k.current)+len(text)+aead.Overhead())
+	key := k.keys[k.current]
+	out := make([]byte, 0, 2+len(k.current)+len(text)+key.Overhead())
 	out = append(out, sealed1, byte(len(k.current)))
 	out = append(out, k.current...)
-	return aead.Seal(out, nil, text, at.bytes(k.current)), nil
+	return key.Seal(out, nil, text, at.bytes(k.current)), nil
 }
 
 // Open returns the text. It fails with [ErrKeyUnknown], or with [ErrSealed],
@@ -136,11 +111,11 @@ func (k *Keyring) Open(at Place, sealed []byte) ([]byte, error) {
 	if !ok {
 		return nil, ErrSealed
 	}
-	aead := k.keys[id]
-	if aead == nil {
+	key := k.keys[id]
+	if key == nil {
 		return nil, ErrKeyUnknown
 	}
-	text, err := aead.Open(nil, nil, rest, at.bytes(id))
+	text, err := key.Open(nil, nil, rest, at.bytes(id))
 	if err != nil {
 		return nil, ErrSealed
 	}
@@ -164,7 +139,7 @@ func keyOf(sealed []byte) (id string, rest []byte, ok bool) {
 		return "", nil, false
 	}
 	id = string(body[:n])
-	return id, body[n:], validKeyID(id)
+	return id, body[n:], aead.ValidID(id)
 }
 
 // Format implements [fmt.Formatter], so that no verb prints a key.

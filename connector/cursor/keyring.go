@@ -1,7 +1,6 @@
 package cursor
 
 import (
-	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
 	"encoding/base64"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drawbridge-sdk/drawbridge/internal/aead"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
@@ -49,9 +49,6 @@ const (
 	// block is what tokens are padded to before they are sealed, so that the
 	// length of a cursor says little about what is in it.
 	block = 64
-
-	keySize = 32
-	maxID   = 32
 )
 
 // ErrKeys is what NewKeyring returns, wrapped, for keys that cannot be used. It
@@ -86,7 +83,7 @@ type KeyringOptions struct {
 // With no keys at all the keyring makes one of its own, which ends with the
 // process and is not shared with other replicas.
 func NewKeyring(current string, keys map[string][]byte, opts *KeyringOptions) (*Keyring, error) {
-	k := &Keyring{current: current, keys: map[string]cipher.AEAD{}, life: time.Hour}
+	k := &Keyring{current: current, life: time.Hour}
 	if opts != nil && opts.Life != 0 {
 		k.life = opts.Life
 	}
@@ -94,38 +91,15 @@ func NewKeyring(current string, keys map[string][]byte, opts *KeyringOptions) (*
 		return nil, errors.New("cursor: a life is not between nothing and a year")
 	}
 	if len(keys) == 0 {
-		own := make([]byte, keySize)
+		own := make([]byte, aead.KeySize)
 		rand.Read(own)
 		k.current, keys = "process", map[string][]byte{"process": own}
 	}
-	for id, key := range keys {
-		if !validID(id) {
-			return nil, fmt.Errorf("%w: an id is not 1 to 32 letters, digits, dashes and underscores", ErrKeys)
-		}
-		if len(key) != keySize {
-			return nil, fmt.Errorf("%w: %q has %d bytes, and not 32", ErrKeys, id, len(key))
-		}
-		b, err := aes.NewCipher(key)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %q", ErrKeys, id)
-		}
-		if k.keys[id], err = cipher.NewGCMWithRandomNonce(b); err != nil {
-			return nil, fmt.Errorf("%w: %q", ErrKeys, id)
-		}
-	}
-	if k.keys[k.current] == nil {
-		return nil, fmt.Errorf("%w: the current one is not among them", ErrKeys)
+	var err error
+	if k.keys, err = aead.Keys(k.current, keys); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKeys, err)
 	}
 	return k, nil
-}
-
-func validID(id string) bool {
-	for _, c := range []byte(id) {
-		if !(c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
-			return false
-		}
-	}
-	return len(id) >= 1 && len(id) <= maxID
 }
 
 // Seal returns an opaque, URL-safe cursor that is never empty. p is At; any
@@ -151,8 +125,7 @@ func (k *Keyring) Seal(b Binding, p Position) (string, error) {
 	text = binary.BigEndian.AppendUint16(text, uint16(len(token)))
 	text = append(text, token...)[:size]
 
-	aead := k.keys[k.current]
-	sealed := aead.Seal(nil, nil, text, b.bytes(k.current))
+	sealed := k.keys[k.current].Seal(nil, nil, text, b.bytes(k.current))
 	n := len(k.current) + 1 + base64.RawURLEncoding.EncodedLen(len(sealed))
 	if n > MaxLength {
 		return "", ErrToken
@@ -176,15 +149,15 @@ func (k *Keyring) Open(b Binding, cursor string) (Position, error) {
 
 func (k *Keyring) open(b Binding, cursor string) (token string, ok bool) {
 	id, body, found := strings.Cut(cursor, ".")
-	aead := k.keys[id]
-	if !found || aead == nil {
+	key := k.keys[id]
+	if !found || key == nil {
 		return "", false
 	}
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(body)
 	if err != nil || strings.ContainsAny(body, "\r\n") { // which the decoder skips
 		return "", false
 	}
-	text, err := aead.Open(nil, nil, sealed, b.bytes(id))
+	text, err := key.Open(nil, nil, sealed, b.bytes(id))
 	if err != nil || len(text) < 10 {
 		return "", false
 	}

@@ -88,13 +88,13 @@ type reader struct {
 	err   error // of the first failure, for good
 }
 
-// Read checks before each chunk that the artifact is still there.
+// Read checks each time that the artifact is still there.
 func (r *reader) Read(p []byte) (int, error) {
-	if len(r.chunk) == 0 && r.err == nil {
-		r.err = r.next()
-	}
 	if r.err == nil {
 		r.err = r.here()
+	}
+	if r.err == nil && len(r.chunk) == 0 {
+		r.err = r.next()
 	}
 	if r.err != nil {
 		return 0, r.err
@@ -118,9 +118,6 @@ func (r *reader) here() error {
 
 // next fetches a chunk. At the end it is io.EOF, or ErrDigest.
 func (r *reader) next() error {
-	if err := r.here(); err != nil {
-		return err
-	}
 	if r.file == nil {
 		f, err := r.store.root.Open(r.name + dataSuffix)
 		if errors.Is(err, fs.ErrNotExist) {

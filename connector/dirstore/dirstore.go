@@ -105,7 +105,7 @@ func (s *Store) Put(ctx context.Context, meta *artifact.Meta, r io.Reader, max i
 	m.Ref.N = n
 	name := path.Join(dir, fileOf(m.Ref))
 	if err := s.write(ctx, name, &m, r, max); err != nil {
-		s.drop(name)
+		_ = s.drop(name) // or a sweep does
 		return err
 	}
 	meta.Ref.N, meta.Size, meta.Digest = n, m.Size, m.Digest
@@ -236,7 +236,7 @@ func (s *Store) meta(name string) (*artifact.Meta, error) {
 // Purge implements [artifact.Store]. A file that cannot be read is an error, and
 // does not keep it from the others.
 func (s *Store) Purge(ctx context.Context, tenant, connection string) error {
-	return failure(ctx, s.each(ctx, tenantDir(tenant), func(name string, m *artifact.Meta) bool { return m.Connection == connection }))
+	return failure(ctx, s.each(ctx, tenantDir(tenant), func(m *artifact.Meta) bool { return m.Connection == connection }))
 }
 
 // Sweep removes what is over, of all tenants, and what an upload that died has
@@ -248,14 +248,14 @@ func (s *Store) Sweep(ctx context.Context) error {
 	errs := []error{err}
 	for _, t := range tenants {
 		if t.IsDir() && ctx.Err() == nil {
-			errs = append(errs, s.each(ctx, t.Name(), func(_ string, m *artifact.Meta) bool { return !time.Now().Before(m.Expires) }), s.orphans(ctx, t.Name()))
+			errs = append(errs, s.each(ctx, t.Name(), func(m *artifact.Meta) bool { return !time.Now().Before(m.Expires) }), s.orphans(ctx, t.Name()))
 		}
 	}
 	return errors.Join(append(errs, ctx.Err())...)
 }
 
 // each removes those artifacts of a tenant that over says so of.
-func (s *Store) each(ctx context.Context, dir string, over func(name string, m *artifact.Meta) bool) error {
+func (s *Store) each(ctx context.Context, dir string, over func(*artifact.Meta) bool) error {
 	entries, err := fs.ReadDir(s.root.FS(), dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -275,7 +275,7 @@ func (s *Store) each(ctx context.Context, dir string, over func(name string, m *
 		case errors.Is(err, fs.ErrNotExist): // somebody else removed it
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s: %w", name+metaSuffix, err))
-		case over(name, m):
+		case over(m):
 			errs = append(errs, s.drop(name))
 		}
 	}

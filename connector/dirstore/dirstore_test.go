@@ -1,6 +1,7 @@
 package dirstore_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -80,6 +81,20 @@ func TestContract_R8(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Nobody else on the machine reads or lists what is kept.
+func TestPermissions_R8(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	put(t, open(t, dir, &dirstore.Options{Plaintext: true}), "text")
+	require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		require.NoError(t, err)
+		info, err := e.Info()
+		require.NoError(t, err)
+		require.Zero(t, info.Mode().Perm()&0o077, path)
+		return nil
+	}))
+	require.NotEmpty(t, files(t, dir, ".data"))
 }
 
 func TestOptions(t *testing.T) {
@@ -232,6 +247,10 @@ func TestSweep_R8(t *testing.T) {
 	require.NoError(t, os.Chtimes(old, past, past))
 	require.Eventually(t, func() bool { return !time.Now().Before(over.Expires) }, time.Minute, time.Millisecond)
 
+	ended, end := context.WithCancel(t.Context())
+	end()
+	require.ErrorIs(t, s.Sweep(ended), context.Canceled)
+	require.FileExists(t, old, "nothing is done after the context's end")
 	err := s.Sweep(t.Context())
 	require.ErrorContains(t, err, "broken.meta", "what cannot be read is named")
 	require.NoFileExists(t, old)

@@ -19,8 +19,7 @@
 // each number that was ever given out, so that no reference is used again.
 //
 // Several processes may share a directory, on a file system where making a file
-// exclusively and renaming one are atomic, as they are on local ones and on NFS
-// from version 3.
+// exclusively and renaming one are atomic, as they are on local ones.
 //
 // # What it does not do
 //

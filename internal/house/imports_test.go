@@ -24,10 +24,10 @@ var may = map[string]string{
 	"authz/bearer/bearertest":            "sandbox/egress/egresstest+", // an issuer knows nothing of those that it issues for
 	"authz/cedarpolicy":                  "authz+",
 	"authz/connection":                   "authz+",
-	"authz/credential":                   "authz+",
+	"authz/credential":                   "authz+ internal/aead",
 	"sandbox/egress":                     "toolresult internal/strictyaml", // never authz: the same transport serves processes and token endpoints
 	"sandbox/egress/egresstest":          "sandbox/egress+",
-	"connector/cursor":                   "toolresult",
+	"connector/cursor":                   "toolresult internal/aead",
 	"connector/query":                    "",
 	"connector/provider":                 "toolresult internal/strictjson",
 	"connector/artifact":                 "authz+",
@@ -46,6 +46,7 @@ var may = map[string]string{
 	"skill/registry/registrytest":        "skill/registry+",
 	"skill/loader":                       "skill/registry+",
 	"skill/profile":                      "skill/loader+ connector+",
+	"internal/aead":                      "",
 	"internal/alr":                       "",
 	"internal/evidence":                  "sandbox/egress+ connector/provider+",
 	"internal/ledger":                    "connector/operation+ internal/evidence+",
