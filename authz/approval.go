@@ -84,14 +84,18 @@ type Approval struct {
 	Verdict   Verdict      // of the policy when it was asked for
 	Asked     time.Time
 
-	Approver PrincipalKey // a verified principal who approved; zero: nobody has
-	Approved time.Time
-	Expires  time.Time // of the question, and then of the answer
-	Rev      int64     // 0 for one that is not stored yet
+	Approver PrincipalKey // a verified principal who answered; zero: nobody has
+	Approved time.Time    // when, also if the answer is no
+	Refused  bool         // the answer is no: for this very change, until Expires
+	Expires  time.Time    // of the question, and then of the answer
+	Rev      int64        // 0 for one that is not stored yet
 }
 
-// Given reports whether somebody has approved, in time or not.
-func (a Approval) Given() bool { return a.Approver != PrincipalKey{} }
+// Answered reports whether somebody has said yes or no, in time or not.
+func (a Approval) Answered() bool { return a.Approver != PrincipalKey{} }
+
+// Given reports whether somebody has said yes, in time or not.
+func (a Approval) Given() bool { return a.Answered() && !a.Refused }
 
 // Clone returns a deep copy.
 func (a Approval) Clone() Approval {
@@ -116,7 +120,7 @@ type ApprovalStore interface {
 	PutApproval(ctx context.Context, a Approval) (Approval, error)
 
 	// PendingApprovals returns at most limit approvals of a tenant that nobody
-	// has given and that are not over at the given time, oldest first.
+	// has answered and that are not over at the given time, oldest first.
 	PendingApprovals(ctx context.Context, tenant string, at time.Time, limit int) ([]Approval, error)
 }
 
@@ -162,7 +166,7 @@ func (m *MemoryApprovals) PendingApprovals(_ context.Context, tenant string, at 
 	defer m.mu.Unlock()
 	var out []Approval
 	for k, a := range m.kept {
-		if k[0] == tenant && !a.Given() && a.Expires.After(at) {
+		if k[0] == tenant && !a.Answered() && a.Expires.After(at) {
 			out = append(out, a.Clone())
 		}
 	}

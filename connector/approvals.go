@@ -92,6 +92,8 @@ func (p *path) use(ctx context.Context, a, fresh authz.Approval, intent *operati
 	over, stricter := !a.Expires.After(time.Now()), fresh.Verdict != a.Verdict && fresh.Verdict != authz.Allow
 	fresh.Rev = a.Rev
 	switch {
+	case a.Refused && a.Answered() && !over:
+		return invalid("the answer, which was no")
 	case !a.Given() && !over && !stricter:
 		return required(a)
 	case a.Given() && over:
@@ -155,10 +157,10 @@ func invalid(what ...string) *toolresult.Error {
 	return e
 }
 
-// ApproveRequest is a person's yes to one change.
+// ApproveRequest is a person's answer to the question about one change.
 type ApproveRequest struct {
 	CallID    string          // as in InvokeRequest
-	Principal authz.Principal // who approves: verified, and of the requester's tenant
+	Principal authz.Principal // who answers: verified, and of the requester's tenant
 	ID        string          // of error.approval.id
 	Digest    string          // of what the person was shown; another one is APPROVAL_INVALID
 }
@@ -174,6 +176,20 @@ type ApproveRequest struct {
 // principal may not approve, APPROVAL_INVALID for another digest or a question
 // that is over. It is safe for concurrent use.
 func (v *Invoker) Approve(ctx context.Context, req *ApproveRequest) (authz.Approval, error) {
+	return v.answer(ctx, req, false)
+}
+
+// Refuse records that a principal says no to a change. Who may approve may
+// refuse, and the requester may take the own question back; also what was
+// approved, as long as it has not been used. Until the answer is over, the same
+// change is APPROVAL_INVALID and is not asked about again, and nobody's yes
+// turns it round. A call that has read an approval before it was taken back may
+// still go out. Errors are those of Approve.
+func (v *Invoker) Refuse(ctx context.Context, req *ApproveRequest) (authz.Approval, error) {
+	return v.answer(ctx, req, true)
+}
+
+func (v *Invoker) answer(ctx context.Context, req *ApproveRequest, no bool) (authz.Approval, error) {
 	if req == nil {
 		req = &ApproveRequest{}
 	}
@@ -183,7 +199,7 @@ func (v *Invoker) Approve(ctx context.Context, req *ApproveRequest) (authz.Appro
 		ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
 		defer cancel()
 		var err error
-		if a, err = p.give(ctx, req); err != nil {
+		if a, err = p.give(ctx, req, no); err != nil {
 			return toolresult.Failure(p.req.CallID, err)
 		}
 		return toolresult.NoMatch(p.req.CallID) // it has no effect outside
@@ -194,7 +210,7 @@ func (v *Invoker) Approve(ctx context.Context, req *ApproveRequest) (authz.Appro
 	return a, nil
 }
 
-func (p *path) give(ctx context.Context, req *ApproveRequest) (authz.Approval, error) {
+func (p *path) give(ctx context.Context, req *ApproveRequest, no bool) (authz.Approval, error) {
 	if err := p.principal(ctx); err != nil {
 		return authz.Approval{}, err
 	}
@@ -209,7 +225,7 @@ func (p *path) give(ctx context.Context, req *ApproveRequest) (authz.Approval, e
 		}
 		return authz.Approval{}, toolresult.WrapError(toolresult.PolicyUnavailable, "the approvals cannot be read now", err)
 	}
-	if err := p.mayApprove(ctx, a); err != nil {
+	if err := p.mayAnswer(ctx, a, no); err != nil {
 		return authz.Approval{}, err
 	}
 	switch {
@@ -217,10 +233,12 @@ func (p *path) give(ctx context.Context, req *ApproveRequest) (authz.Approval, e
 		return authz.Approval{}, invalid("what was shown")
 	case !a.Expires.After(time.Now()):
 		return authz.Approval{}, invalid("expiry")
-	case a.Given():
+	case a.Answered() && a.Refused == no:
 		return a, nil
+	case a.Refused: // a no is not turned round: the question is over first
+		return authz.Approval{}, invalid("the answer, which was no")
 	}
-	a.Approver, a.Approved = p.req.Principal.Key(), time.Now().UTC()
+	a.Approver, a.Approved, a.Refused = p.req.Principal.Key(), time.Now().UTC(), no
 	a.Expires = a.Approved.Add(p.v.opts.ApprovalLife)
 	kept, err := store.PutApproval(ctx, a)
 	if errors.Is(err, authz.ErrApprovalVersion) {
@@ -230,6 +248,16 @@ func (p *path) give(ctx context.Context, req *ApproveRequest) (authz.Approval, e
 		return authz.Approval{}, toolresult.WrapError(toolresult.PolicyUnavailable, "the approval cannot be written now", err)
 	}
 	return kept, nil
+}
+
+// mayAnswer lets the requester take a question back, and asks the policy about
+// everything else.
+func (p *path) mayAnswer(ctx context.Context, a authz.Approval, no bool) error {
+	if no && a.Statement.Requester == p.req.Principal.Key() {
+		p.req.Capability, p.req.Key = a.Statement.Capability, a.Key
+		return nil
+	}
+	return p.mayApprove(ctx, a)
 }
 
 // mayApprove asks the policy. Not being allowed and not being there are one

@@ -259,3 +259,56 @@ func TestApprovalUsedAtOnce_W1(t *testing.T) {
 		require.Contains(t, []toolresult.Disposition{toolresult.EffectApplied, toolresult.EffectUnknown}, r.Effect.Disposition, r.Err())
 	}
 }
+
+// W1: no is an answer too: it lasts, nobody turns it round, and who may not say
+// yes says no to the own question only.
+func TestRefused_W1(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		step := o.ask(args)
+		refuse := func(who authz.Principal) error {
+			_, err := o.inv.Refuse(t.Context(), &connector.ApproveRequest{Principal: who, ID: step.ID, Digest: step.Digest})
+			return err
+		}
+		require.ErrorIs(t, refuse(authztest.Caller(t, o.host, "acme", "bob")), toolresult.NotFound, "somebody who may not approve")
+		require.ErrorIs(t, refuse(authztest.Caller(t, o.host, "other", "boss")), toolresult.NotFound, "another tenant's boss")
+		require.NoError(t, refuse(o.boss))
+		require.NoError(t, refuse(o.boss), "twice is once")
+		require.ErrorIs(t, o.approve(o.boss, step), toolresult.ApprovalInvalid, "nobody turns it round")
+		pending, err := o.inv.Approvals(t.Context(), o.boss, 10)
+		require.NoError(t, err)
+		require.Empty(t, pending)
+		for _, approval := range []string{"", step.ID} {
+			r := o.with(o.alice, key, approval, args)
+			require.Equal(t, toolresult.ApprovalInvalid, r.Error.Code)
+			require.Contains(t, r.Error.Problems[0].Text, "no")
+			require.Nil(t, r.Error.Approval, "it is not asked again")
+		}
+		require.Zero(t, o.count("POST"))
+		time.Sleep(2 * time.Hour)
+		require.NoError(t, o.approve(o.boss, o.ask(args)), "when the answer is over, it can be asked again")
+		require.Equal(t, toolresult.EffectApplied, o.keyed("tickets.create", key, args).Effect.Disposition)
+	})
+}
+
+// W1: what was approved and not used can be taken back, by who approved and by
+// the requester.
+func TestTakenBack_W1(t *testing.T) {
+	for _, row := range []struct {
+		why string
+		who func(o *office) authz.Principal
+	}{
+		{"the approver", func(o *office) authz.Principal { return o.boss }},
+		{"the requester", func(o *office) authz.Principal { return o.alice }},
+	} {
+		o := newOffice(t)
+		step := o.ask(args)
+		require.NoError(t, o.approve(o.boss, step), row.why)
+		a, err := o.inv.Refuse(t.Context(), &connector.ApproveRequest{Principal: row.who(o), ID: step.ID, Digest: step.Digest})
+		require.NoError(t, err, row.why)
+		require.True(t, a.Refused)
+		require.Equal(t, row.who(o).Key(), a.Approver, "it says who")
+		require.Equal(t, toolresult.ApprovalInvalid, o.keyed("tickets.create", key, args).Error.Code, row.why)
+		require.Zero(t, o.desk.count(), row.why)
+	}
+}

@@ -29,7 +29,7 @@ type approvalStatements struct{ get, insert, swap, pending string }
 
 // approvalColumns are in the order of values and scan.
 const approvalColumns = "tenant, id, rev, digest, capability, version, targets, targets_digest, versions, issuer, subject, connection, revision, " +
-	"operation, request, runtime_key, rendering, verdict, asked, approver_tenant, approver_issuer, approver_subject, approved, expires"
+	"operation, request, runtime_key, rendering, verdict, asked, approver_tenant, approver_issuer, approver_subject, approved, expires, refused"
 
 // Approvals returns the authz.ApprovalStore on the same database.
 func (s *Store) Approvals() *Approvals {
@@ -68,11 +68,14 @@ func (a *Approvals) values(p authz.Approval) ([]any, error) {
 	b := s.Binding
 	rendering, err := a.d.lock(renderingOf(b.Requester.Tenant, p.ID), []byte(p.Rendering))
 	errs[3] = err
-	t := column.Text
+	t, refused := column.Text, 0
+	if p.Refused {
+		refused = 1
+	}
 	return []any{
 		t(b.Requester.Tenant), t(p.ID), p.Rev, t(b.Digest), t(b.Capability), t(b.Version), column.Targets(p.Targets), t(b.Targets), t(b.Versions),
 		t(b.Requester.Issuer), t(b.Requester.Subject), t(b.Connection), t(b.Revision), t(s.Operation), t(s.Request), t(p.Key), rendering, verdictWord(p.Verdict),
-		times[0], t(p.Approver.Tenant), t(p.Approver.Issuer), t(p.Approver.Subject), times[1], times[2],
+		times[0], t(p.Approver.Tenant), t(p.Approver.Issuer), t(p.Approver.Subject), times[1], times[2], refused,
 	}, errors.Join(errs[:]...)
 }
 
@@ -80,12 +83,13 @@ func (a *Approvals) scan(row interface{ Scan(...any) error }) (authz.Approval, e
 	var p authz.Approval
 	var list, verdict string
 	var rendering []byte
+	var refused int64
 	s := &p.Statement
 	b := &s.Binding
 	err := row.Scan(
 		textColumn{&b.Requester.Tenant}, textColumn{&p.ID}, &p.Rev, textColumn{&b.Digest}, textColumn{&b.Capability}, textColumn{&b.Version}, &list, textColumn{&b.Targets}, textColumn{&b.Versions},
 		textColumn{&b.Requester.Issuer}, textColumn{&b.Requester.Subject}, textColumn{&b.Connection}, textColumn{&b.Revision}, textColumn{&s.Operation}, textColumn{&s.Request}, textColumn{&p.Key}, &rendering, &verdict,
-		timeColumn{&p.Asked}, textColumn{&p.Approver.Tenant}, textColumn{&p.Approver.Issuer}, textColumn{&p.Approver.Subject}, timeColumn{&p.Approved}, timeColumn{&p.Expires},
+		timeColumn{&p.Asked}, textColumn{&p.Approver.Tenant}, textColumn{&p.Approver.Issuer}, textColumn{&p.Approver.Subject}, timeColumn{&p.Approved}, timeColumn{&p.Expires}, &refused,
 	)
 	if err != nil {
 		return authz.Approval{}, err
@@ -96,6 +100,7 @@ func (a *Approvals) scan(row interface{ Scan(...any) error }) (authz.Approval, e
 		return authz.Approval{}, err
 	}
 	p.Rendering, p.Targets, p.Verdict = string(text), ids, authz.Verdict(max(0, slices.Index(verdicts[:], verdict)))
+	p.Refused = refused != 0 // and only an exact 0 is a yes
 	return p, nil
 }
 

@@ -40,7 +40,7 @@ func approvalStore(t *testing.T, open func() authz.ApprovalStore) {
 			text := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }))
 			instant := rapid.OneOf(rapid.Just(time.Time{}), rapid.Map(rapid.Int64Range(math.MinInt64+1, math.MaxInt64), func(n int64) time.Time { return time.Unix(0, n).UTC() }))
 			n++
-			a := authz.Approval{ID: fmt.Sprint(n, text.Draw(t, "id")), Key: text.Draw(t, "key"), Rendering: text.Draw(t, "rendering"), Verdict: authz.Verdict(rapid.IntRange(0, 3).Draw(t, "verdict")),
+			a := authz.Approval{Refused: rapid.Bool().Draw(t, "refused"), ID: fmt.Sprint(n, text.Draw(t, "id")), Key: text.Draw(t, "key"), Rendering: text.Draw(t, "rendering"), Verdict: authz.Verdict(rapid.IntRange(0, 3).Draw(t, "verdict")),
 				Targets: []authz.ResourceID{{Type: text.Draw(t, "type"), ID: text.Draw(t, "object")}}, Asked: instant.Draw(t, "asked"), Approved: instant.Draw(t, "approved"), Expires: instant.Draw(t, "expires"),
 				Approver: authz.PrincipalKey{Tenant: text.Draw(t, "tenant"), Issuer: text.Draw(t, "issuer"), Subject: text.Draw(t, "subject")},
 				Statement: authz.Statement{Operation: text.Draw(t, "operation"), Request: text.Draw(t, "request"), Binding: authz.Binding{
