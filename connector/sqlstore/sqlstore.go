@@ -3,46 +3,24 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
+	"embed"
 	"errors"
 	"fmt"
-	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/authz/credential"
 	"github.com/drawbridge-sdk/drawbridge/connector/artifact"
 	"github.com/drawbridge-sdk/drawbridge/connector/operation"
-	"github.com/drawbridge-sdk/drawbridge/toolresult"
+	"github.com/drawbridge-sdk/drawbridge/internal/sqldb"
 )
 
 // Dialect says how a database speaks SQL. The zero Dialect is refused.
-type Dialect uint8
+type Dialect = sqldb.Dialect
 
 const (
-	SQLite     Dialect = iota + 1 // 3.38 or newer, a file in WAL mode
-	PostgreSQL                    // 13 or newer
+	SQLite     = sqldb.SQLite     // 3.38 or newer, a file in WAL mode
+	PostgreSQL = sqldb.PostgreSQL // 13 or newer
 )
-
-// String returns the name.
-func (d Dialect) String() string {
-	switch d {
-	case SQLite:
-		return "SQLite"
-	case PostgreSQL:
-		return "PostgreSQL"
-	}
-	return "no dialect"
-}
-
-// types fills in the words that the two have for the same thing.
-func (d Dialect) types() *strings.Replacer {
-	if d == PostgreSQL {
-		return strings.NewReplacer("{text}", `TEXT COLLATE "C"`, "{int}", "BIGINT", "{bytes}", "BYTEA", " {table}", "", " {clustered}", "")
-	}
-	return strings.NewReplacer("{text}", "TEXT", "{int}", "INTEGER", "{bytes}", "BLOB", "{table}", "STRICT", "{clustered}", "STRICT, WITHOUT ROWID")
-}
 
 // Errors of Open, which returns them wrapped.
 var (
@@ -51,8 +29,19 @@ var (
 
 	// ErrSettings says that the database, as connected to, would lose writes
 	// or fail under load.
-	ErrSettings = errors.New("sqlstore: settings of the database")
+	ErrSettings = sqldb.ErrSettings
+
+	// ErrNewer says that the database was made by a newer version of this
+	// package. An older one must not write to it.
+	ErrNewer = sqldb.ErrNewer
+
+	// ErrSchema says that the database has a migration of ours that reads
+	// differently from the one in this program.
+	ErrSchema = sqldb.ErrSchema
 )
+
+//go:embed migrations/*.sql
+var files embed.FS
 
 // Sealer seals texts at rest for one place each. *credential.Keyring is one.
 // It is safe for concurrent use.
@@ -77,12 +66,7 @@ type Options struct {
 // SQLiteDSN returns the name under which modernc.org/sqlite opens a file as
 // Open wants it: write-ahead log, a flush at each commit, ten seconds of
 // waiting for other processes, foreign keys on.
-func SQLiteDSN(file string) string {
-	// "%", "?" and "#" are the only bytes that end a path here; "file:" paths
-	// are decoded again.
-	path := (&url.URL{Path: file}).EscapedPath()
-	return "file:" + path + "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)&_txlock=immediate"
-}
+func SQLiteDSN(file string) string { return sqldb.SQLiteDSN(file) }
 
 // Store is an operation.Store on a database, and knows the history of each
 // operation. It is safe for concurrent use by any number of goroutines and
@@ -114,13 +98,11 @@ func Open(ctx context.Context, db *sql.DB, dialect Dialect, opts *Options) (*Sto
 	case opts.Seal == nil && !opts.Plaintext:
 		return nil, fmt.Errorf("%w: set Seal, or say Plaintext", ErrOptions)
 	}
-	d := &database{db: db, dialect: dialect, seal: opts.Seal, plaintext: opts.Plaintext, writer: make(chan struct{}, 1)}
-	if err := d.settings(ctx); err != nil {
-		return nil, err
+	shared, err := sqldb.Open(ctx, db, dialect, &sqldb.Schema{Files: files, Table: "drawbridge_migrations", Lock: 7235419640187263})
+	if err != nil {
+		return nil, fmt.Errorf("sqlstore: %w", err)
 	}
-	if err := d.migrate(ctx); err != nil {
-		return nil, fmt.Errorf("sqlstore: the schema: %w", err)
-	}
+	d := &database{db: db, dialect: dialect, seal: opts.Seal, plaintext: opts.Plaintext, shared: shared}
 	s := &Store{d: d, q: newOperationStatements(d)}
 	if dialect == SQLite {
 		if err := s.prepare(ctx); err != nil {
@@ -145,142 +127,22 @@ type database struct {
 	dialect   Dialect
 	seal      Sealer
 	plaintext bool
-
-	// writer is held by the goroutine that writes to a SQLite file: waiting
-	// here is fair and ends with the context, and waiting in SQLite is
-	// neither.
-	writer chan struct{}
+	shared    *sqldb.DB
 }
 
-// settings refuses a database on which a write would not be durable.
-func (d *database) settings(ctx context.Context) error {
-	type setting struct{ ask, want, why string }
-	list := []setting{
-		{"PRAGMA journal_mode", "wal", "want journal_mode WAL, on a file"},
-		{"PRAGMA synchronous", "2 3", "want synchronous FULL or EXTRA"},
-		{"PRAGMA busy_timeout", "", "want a busy_timeout, so that processes wait for each other"},
-	}
-	if d.dialect == PostgreSQL {
-		list = []setting{{"SHOW synchronous_commit", "on local remote_write remote_apply", "want synchronous_commit that is not off"}}
-	}
-	conn, err := d.db.Conn(ctx)
-	if err != nil {
-		return fmt.Errorf("sqlstore: the database cannot be reached: %w", err)
-	}
-	defer conn.Close()
-	for _, s := range list {
-		var got string
-		if err := conn.QueryRowContext(ctx, s.ask).Scan(&got); err != nil {
-			return fmt.Errorf("sqlstore: asking a %s database: %w", d.dialect, err)
-		}
-		ok := strings.Contains(" "+s.want+" ", " "+got+" ")
-		if s.want == "" {
-			ok = got != "0"
-		}
-		if !ok {
-			return fmt.Errorf("%w: %s; it is %q (SQLiteDSN sets what SQLite needs)", ErrSettings, s.why, got)
-		}
-	}
-	return nil
-}
+type querier = sqldb.Querier
 
-// bind numbers the parameters of a statement as the dialect wants it. Our
-// statements have no question mark in texts.
-func (d *database) bind(text string) string {
-	if d.dialect == SQLite {
-		return text
-	}
-	var b strings.Builder
-	for i := 1; ; i++ {
-		before, after, found := strings.Cut(text, "?")
-		b.WriteString(before)
-		if !found {
-			return b.String()
-		}
-		b.WriteString("$" + strconv.Itoa(i))
-		text = after
-	}
-}
+func (d *database) bind(text string) string { return d.dialect.Bind(text) }
 
-// write runs f in one transaction. On SQLite that holds the file's write lock
-// from its start, so that it never has to give up half-way.
 func (d *database) write(ctx context.Context, f func(q querier) error) error {
-	if d.dialect == SQLite {
-		return d.writeSQLite(ctx, f)
-	}
-	tx, err := d.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // after a commit it says so, and nothing else
-	if err := f(tx); err != nil {
-		return err
-	}
-	return tx.Commit()
+	return d.shared.Write(ctx, f)
 }
 
-// turn waits for this process's turn to write to a SQLite file.
-func (d *database) turn(ctx context.Context) (release func(), err error) {
-	select {
-	case d.writer <- struct{}{}:
-		return func() { <-d.writer }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
+func (d *database) turn(ctx context.Context) (release func(), err error) { return d.shared.Turn(ctx) }
 
-func (d *database) writeSQLite(ctx context.Context, f func(q querier) error) (err error) {
-	release, err := d.turn(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	conn, err := d.db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return err
-	}
-	last := context.WithoutCancel(ctx) // whether it is committed is never left open
-	committed := false
-	defer func() {
-		if committed {
-			return
-		}
-		if _, rerr := conn.ExecContext(last, "ROLLBACK"); rerr != nil {
-			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // takes it out of the pool
-		}
-	}()
-	if err := f(conn); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	_, err = conn.ExecContext(last, "COMMIT")
-	committed = err == nil
-	return err
-}
+func failure(ctx context.Context, err error) error { return sqldb.Failure(ctx, err) }
 
-// failure is what callers see when the database does not do as it is told.
-func failure(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	if over := ctx.Err(); over != nil { // drivers have words of their own for it
-		err = fmt.Errorf("%w: %w", over, err)
-	}
-	return toolresult.WrapError(toolresult.Code(err), "the database did not answer; read again before believing anything", err)
-}
-
-// duplicate reports whether a statement broke a unique index. SQLite is told to
-// ignore those rows, and has no such error.
-func duplicate(err error) bool {
-	var state interface{ SQLState() string }
-	return errors.As(err, &state) && state.SQLState() == "23505"
-}
+func duplicate(err error) bool { return sqldb.Duplicate(err) }
 
 // now is the time as it is stored.
 func now() int64 { return time.Now().UnixNano() }

@@ -34,7 +34,7 @@ var may = map[string]string{
 	"connector/operation":                "authz+", // below connector, so that a store needs no connector
 	"connector/operation/operationtest":  "connector/operation+",
 	"connector/artifact/artifacttest":    "connector/artifact+",
-	"connector/sqlstore":                 "authz/credential+ connector/operation+ connector/artifact+ connector/sqlstore/internal/column", // below connector
+	"connector/sqlstore":                 "authz/credential+ connector/operation+ connector/artifact+ connector/sqlstore/internal/column internal/sqldb", // below connector
 	"connector/dirstore":                 "authz/credential+ connector/artifact+",
 	"connector/sqlstore/internal/column": "authz+",
 	"connector":                          "authz/credential+ sandbox/egress+ connector/cursor+ connector/provider+ connector/artifact+ connector/operation+ internal/evidence+ internal/ledger+ internal/route+ internal/schema+ internal/strictyaml",
@@ -53,6 +53,7 @@ var may = map[string]string{
 	"internal/route":                     "internal/scopeql internal/strictjson",
 	"internal/schema":                    "toolresult internal/strictjson",
 	"internal/scopeql":                   "",
+	"internal/sqldb":                     "toolresult",
 	"internal/strictjson":                "",
 	"internal/strictyaml":                "",
 	"internal/ci/summary":                "",
@@ -68,7 +69,7 @@ var only = []struct{ path, prefix, why string }{
 	{"github.com/google/jsonschema-go", "internal/schema", "a v0 type in a public API couples every user to it"},
 	{"go.yaml.in/yaml", "internal/strictyaml internal/bench", "one strict reader"},
 	{"github.com/gowebpki/jcs", "internal/strictjson", "one canonical form"},
-	{"database/sql", "connector/sqlstore connector/job internal/crashtest examples", "stores are behind interfaces"},
+	{"database/sql", "connector/sqlstore connector/job internal/sqldb internal/crashtest examples", "stores are behind interfaces"},
 	{"modernc.org/sqlite", "internal/crashtest examples", "the program chooses the driver, and only it pays for it"},
 	{"github.com/jackc/pgx/v5", "internal/crashtest examples", "the program chooses the driver, and only it pays for it"},
 	{"github.com/riverqueue/river", "connector/job", "one job engine, behind one package: it weighs 5 MB and brings the drivers of PostgreSQL with it"},
