@@ -1,0 +1,2 @@
+// Package token speaks to token endpoints.
+package token
