@@ -523,7 +523,13 @@ func TestAttackArtifactOracle(t *testing.T) {
 func TestAttackRecoverNegative(t *testing.T) {
 	d := &desk{}
 	w := newWorld(t, setup{handler: d.ServeHTTP, caps: []connector.Capability{createTicket()}, opts: connector.Options{Recovery: authz.NewAuthority("recovery")}})
-	require.NotPanics(t, func() { _, _ = w.inv.Recover(t.Context(), -1) })
+	for _, limit := range []int{-1, 0} {
+		_, err := w.inv.Recover(t.Context(), limit)
+		require.ErrorIs(t, err, toolresult.InvalidInput, limit)
+	}
+	w = newWorld(t, setup{handler: d.ServeHTTP, caps: []connector.Capability{createTicket()}})
+	_, err := w.inv.Recover(t.Context(), 1)
+	require.ErrorIs(t, err, toolresult.Unsupported, "nobody believes to be recovering")
 }
 
 func TestAttackRecoverStarves(t *testing.T) {

@@ -184,11 +184,15 @@ func (p *path) settle(ctx context.Context, req *SettleRequest) *toolresult.Resul
 // at intervals; without it, an operation is settled when somebody asks. Those
 // that cannot be settled yet do not keep it from the others: the next call goes
 // on behind them, and starts again at the end. Nor do records that cannot be
-// read: they are the error, and the others are looked up all the same. It does
-// nothing without Options.Recovery, or with a limit under 1.
+// read: they are the error, and the others are looked up all the same. Without
+// Options.Recovery it is UNSUPPORTED, so that nobody believes to be recovering;
+// a limit under 1 is INVALID_INPUT.
 func (v *Invoker) Recover(ctx context.Context, limit int) (settled int, err error) {
-	if v.opts.Recovery == nil || limit < 1 {
-		return 0, nil
+	if v.opts.Recovery == nil {
+		return 0, toolresult.NewError(toolresult.Unsupported, "nothing is recovered without Options.Recovery, the authority that vouches for owners")
+	}
+	if limit < 1 {
+		return 0, toolresult.NewError(toolresult.InvalidInput, "the limit is how many operations to look up, at least 1")
 	}
 	skip := int(v.recovered.Load())
 	// Those that somebody works on are among them: the ledger knows when one of
