@@ -145,7 +145,7 @@ func (p *path) refused(err error) *toolresult.Result {
 
 func (p *path) principal(context.Context) error {
 	if !vouched(p.v.trusted, p.req.Principal) {
-		return toolresult.NewError(toolresult.AuthenticationRequired, "the caller is not known, or its identity is over")
+		return errNotKnown()
 	}
 	return nil
 }
@@ -159,11 +159,18 @@ func unknownCapability() error {
 	return toolresult.NewError(toolresult.CapabilityUnknown, "there is no such capability, or none that may be seen")
 }
 
-func (p *path) lookup(context.Context) error {
-	if p.cap = p.v.caps[p.req.Capability]; p.cap == nil {
-		return unknownCapability()
+// lookup finds the capability. The policy is asked about one that is not there
+// as it is about the others, and its answer forgotten, so that neither the time
+// that it takes nor its absence tells them from those that may not be seen.
+func (p *path) lookup(ctx context.Context) error {
+	if p.cap = p.v.caps[p.req.Capability]; p.cap != nil {
+		return nil
 	}
-	return nil
+	_, err := authz.Authorize(ctx, p.v.policy, p.question(authz.Discover))
+	if toolresult.Code(err) == toolresult.PolicyUnavailable {
+		return err
+	}
+	return unknownCapability()
 }
 
 func (p *path) action() authz.Action {
@@ -174,8 +181,10 @@ func (p *path) action() authz.Action {
 }
 
 func (p *path) question(purpose authz.Purpose) *authz.Request {
-	q := &authz.Request{Principal: p.req.Principal, Action: p.action(), Purpose: purpose, Target: p.target,
-		Account: p.conn.Account, Types: p.cap.types}
+	q := &authz.Request{Principal: p.req.Principal, Action: p.action(), Purpose: purpose, Target: p.target, Account: p.conn.Account}
+	if p.cap != nil {
+		q.Types = p.cap.types
+	}
 	if p.req.Run != "" || p.req.Surface != "" || p.req.Profile != "" {
 		q.Context = map[string]any{"run": p.req.Run, "surface": p.req.Surface, "profile": p.req.Profile}
 	}

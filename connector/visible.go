@@ -5,8 +5,11 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
+	"github.com/drawbridge-sdk/drawbridge/internal/strictjson"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
@@ -22,24 +25,111 @@ type VisibleRequest struct {
 // and in the profile, sorted by name. It asks the policy that decides calls.
 // Seeing is not being allowed: Invoke asks again. An empty list means nothing.
 func (v *Invoker) Visible(ctx context.Context, req *VisibleRequest) ([]Declaration, error) {
-	var out []Declaration
-	_, err := v.look(ctx, req, func(r *registered, s Step) {
-		if s.Code == "" {
-			d := Manifest{Capabilities: []Declaration{r.decl}}.clone()
-			out = append(out, d.Capabilities[0])
-		}
-	})
+	view, err := v.View(ctx, req)
 	if err != nil {
 		return nil, err
 	}
+	var out []Declaration
+	for _, name := range view.Names {
+		d, _ := v.Declaration(name)
+		out = append(out, d)
+	}
 	return out, nil
+}
+
+// Declaration returns the declaration of a registered capability, whoever may
+// see it, and whether there is one. It never changes; the caller owns it.
+func (v *Invoker) Declaration(name string) (Declaration, bool) {
+	r := v.caps[name]
+	if r == nil {
+		return Declaration{}, false
+	}
+	return Manifest{Capabilities: []Declaration{r.decl}}.clone().Capabilities[0], true
+}
+
+// A View is what a principal may see, by name.
+type View struct {
+	// Names are sorted, and belong to the caller.
+	Names []string
+
+	// Key is what [Invoker.ViewKey] said before the policy was asked.
+	Key string
+
+	// Until is when an answer of the policy ends; zero: with the Key.
+	Until time.Time
+}
+
+// View returns what Visible returns, by name.
+func (v *Invoker) View(ctx context.Context, req *VisibleRequest) (View, error) {
+	key, err := v.ViewKey(ctx, req) // before the answers: what changes meanwhile changes the key
+	if err != nil {
+		return View{}, err
+	}
+	view := View{Key: key}
+	err = v.look(ctx, req, func(r *registered, d authz.Decision, s Step) {
+		if s.Code == "" {
+			view.Names = append(view.Names, r.decl.Name)
+		}
+		if !d.Expires.IsZero() && (view.Until.IsZero() || d.Expires.Before(view.Until)) {
+			view.Until = d.Expires
+		}
+	})
+	if err != nil {
+		return View{}, err
+	}
+	return view, nil
+}
+
+// ViewKey names what View would return, without asking the policy about
+// anything: as long as the key of a request is the same, and Until is not over,
+// so is the view. It is "" if nobody can say so, which is so for every policy
+// that is no [authz.PolicyWithRevision]. It holds no secret, and says nothing to
+// anybody else: it is a digest of the caller's identity, its profile, the
+// policy's revision and the surface. Like View, it refuses a caller who is not
+// known or whose identity is over.
+func (v *Invoker) ViewKey(ctx context.Context, req *VisibleRequest) (string, error) {
+	if req == nil || !vouched(v.trusted, req.Principal) {
+		return "", errNotKnown()
+	}
+	id := req.Principal.Identity()
+	revision, err := authz.Revision(ctx, v.policy, id.Tenant)
+	if err != nil || revision == "" {
+		return "", err
+	}
+	by := slices.IndexFunc(v.trusted, func(a *authz.Authority) bool { return a.Vouches(req.Principal) })
+	parts := []string{strconv.Itoa(by), revision, req.Surface, id.Tenant, id.Issuer, id.Subject, id.Client, strconv.Itoa(len(id.Scopes))}
+	parts = append(parts, id.Scopes...)
+	if d := id.Delegation; d != nil {
+		parts = append(parts, "for", d.Actor, d.Run, strconv.Itoa(len(d.Scopes)))
+		parts = append(parts, d.Scopes...)
+	}
+	for _, k := range req.Kinds {
+		parts = append(parts, "kind", string(k))
+	}
+	if req.Profile == "" {
+		return strictjson.Digest(parts...), nil
+	}
+	profile, err := v.profileOf(ctx, req.Principal, req.Profile)
+	if err != nil {
+		return "", err
+	}
+	parts = append(parts, "profile", req.Profile, profile.ID, profile.Revision, strconv.Itoa(len(profile.Prohibited)))
+	parts = append(parts, profile.Prohibited...)
+	for _, name := range slices.Sorted(maps.Keys(profile.Capabilities)) {
+		parts = append(parts, name, profile.Capabilities[name])
+	}
+	return strictjson.Digest(parts...), nil
+}
+
+func errNotKnown() error {
+	return toolresult.NewError(toolresult.AuthenticationRequired, "the caller is not known, or its identity is over")
 }
 
 // Hidden says for each capability that Visible leaves out which step hides it.
 // It is for operators.
 func (v *Invoker) Hidden(ctx context.Context, req *VisibleRequest) (map[string]Step, error) {
 	out := map[string]Step{}
-	_, err := v.look(ctx, req, func(r *registered, s Step) {
+	err := v.look(ctx, req, func(r *registered, _ authz.Decision, s Step) {
 		if s.Code != "" {
 			out[r.decl.Name] = s
 		}
@@ -51,9 +141,9 @@ func (v *Invoker) Hidden(ctx context.Context, req *VisibleRequest) (map[string]S
 }
 
 // look asks about every capability, in the order of their names.
-func (v *Invoker) look(ctx context.Context, req *VisibleRequest, each func(*registered, Step)) (int, error) {
+func (v *Invoker) look(ctx context.Context, req *VisibleRequest, each func(*registered, authz.Decision, Step)) error {
 	if req == nil || !vouched(v.trusted, req.Principal) {
-		return 0, toolresult.NewError(toolresult.AuthenticationRequired, "the caller is not known, or its identity is over")
+		return errNotKnown()
 	}
 	kinds := req.Kinds
 	if kinds == nil {
@@ -63,7 +153,7 @@ func (v *Invoker) look(ctx context.Context, req *VisibleRequest, each func(*regi
 	if req.Profile != "" {
 		var err error
 		if profile, err = v.profileOf(ctx, req.Principal, req.Profile); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	names := slices.Sorted(maps.Keys(v.caps))
@@ -74,7 +164,7 @@ func (v *Invoker) look(ctx context.Context, req *VisibleRequest, each func(*regi
 	}
 	decisions, err := authz.DecideAll(ctx, v.policy, questions)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	for i, name := range names {
 		r := v.caps[name]
@@ -87,9 +177,9 @@ func (v *Invoker) look(ctx context.Context, req *VisibleRequest, each func(*regi
 		case req.Profile != "" && !profile.Allows(name, r.info.Version):
 			s = Step{"profile", toolresult.PermissionDenied, "not in the profile, or pinned to another version"}
 		}
-		each(r, s)
+		each(r, decisions[i], s)
 	}
-	return len(names), nil
+	return nil
 }
 
 // Step is one step of the governed path.

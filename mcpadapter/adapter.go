@@ -26,7 +26,9 @@ import (
 // An error means that nobody is known. Over HTTP its code chooses the status:
 // PERMISSION_DENIED and INSUFFICIENT_SCOPE are 403, POLICY_UNAVAILABLE,
 // PROVIDER_UNAVAILABLE, RATE_LIMITED and TIMEOUT are 503, and everything else
-// is 401. Its text goes to [Options.Logger] only.
+// is 401. Its text goes to [Options.Logger] only. If it or its cause has a method
+// Challenge() string, that is the answer's WWW-Authenticate; it is "Bearer"
+// otherwise.
 type PrincipalFunc func(ctx context.Context, req *http.Request) (authz.Principal, error)
 
 // A Change is a call for which an operation key is wanted.

@@ -292,3 +292,42 @@ func TestForgottenHandler(t *testing.T) {
 	_, err := g.adapter(t, g.b.Principal, nil).Connect(t.Context(), nil)
 	require.ErrorIs(t, err, toolresult.AuthenticationRequired, "a local host is not somebody with a token")
 }
+
+// H1-04, H1-05: a 401 of the adapter's own, for an identity that ended between
+// the first hop and the list, says where to get another token; behind a Handler,
+// and without one.
+func TestOwnRefusalNamesTheMetadata_H1_04_H1_05(t *testing.T) {
+	const metadata = `resource_metadata="http://127.0.0.1/.well-known/oauth-protected-resource/mcp"`
+	g := newGuarded(t, false)
+	over := g.adapter(t, func(ctx context.Context, r *http.Request) (authz.Principal, error) {
+		if _, err := g.b.Principal(ctx, r); err != nil {
+			return authz.Principal{}, err
+		}
+		return g.world.alice, nil // of an authority that this invoker does not trust, as if over
+	}, nil).HTTP()
+	h := g.b.Handler(over)
+	token := g.token("alice", "mcp", "tickets.read")
+	got := post(t, h, token, modern("tools/list", 1, ""))
+	require.Equal(t, 401, got.Status, got.Text)
+	require.Equal(t, `Bearer error="invalid_token", `+metadata+`, scope="mcp"`, got.Header.Get("WWW-Authenticate"))
+	require.Equal(t, 1.0, got.ID)
+	got = post(t, h, token, modern("tools/call", 1, `"name":"tickets.get","arguments":{"id":"1"}`))
+	require.Equal(t, 401, got.Status, got.Text)
+	require.Equal(t, `Bearer error="invalid_token", `+metadata+`, scope="mcp tickets.read"`, got.Header.Get("WWW-Authenticate"))
+
+	// Without a Handler, for a server without scopes per tool.
+	v, err := oauth.NewJWT(g.as.Issuer, g.as.Keys(), oauth.OneTenant("acme"), &oauth.JWTOptions{Egress: g.as.Egress()})
+	require.NoError(t, err)
+	b, err := oauth.New(mcpURL, []*oauth.Verifier{v}, &oauth.Options{Scopes: []string{"mcp"}})
+	require.NoError(t, err)
+	h = g.adapter(t, b.Principal, nil).HTTP()
+	for token, want := range map[string]string{
+		"":                                   `Bearer ` + metadata + `, scope="mcp"`,
+		"nonsense":                           `Bearer error="invalid_token", ` + metadata + `, scope="mcp"`,
+		g.as.Token(mcpURL, "alice", "other"): `Bearer error="insufficient_scope", ` + metadata + `, scope="mcp"`,
+	} {
+		got := post(t, h, token, modern("tools/list", 1, ""))
+		require.Equal(t, want, got.Header.Get("WWW-Authenticate"), got.Text)
+		require.Equal(t, 1.0, got.ID)
+	}
+}

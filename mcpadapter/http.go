@@ -2,6 +2,7 @@ package mcpadapter
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -166,6 +167,8 @@ type refusal struct {
 	status  int
 	code    toolresult.ErrorCode
 	message string
+
+	challenge string // for 401 and 403; "" is the bare one
 }
 
 // refusal chooses the answer for a failure before there is a call. The text of
@@ -181,14 +184,29 @@ func (a *Adapter) refusal(ctx context.Context, err error) refusal {
 	a.log(ctx, "a request was refused", attrs...)
 	switch code := toolresult.Code(err); code {
 	case toolresult.PermissionDenied, toolresult.InsufficientScope:
-		return refusal{http.StatusForbidden, code, "not allowed"}
+		return refusal{http.StatusForbidden, code, "not allowed", challengeOf(err)}
 	case toolresult.PolicyUnavailable, toolresult.ProviderUnavailable, toolresult.RateLimited, toolresult.Timeout, toolresult.Cancelled:
-		return refusal{http.StatusServiceUnavailable, code, "it cannot be found out now whether this is allowed"}
+		return refusal{status: http.StatusServiceUnavailable, code: code, message: "it cannot be found out now whether this is allowed"}
 	case toolresult.ContractViolation:
-		return refusal{http.StatusInternalServerError, toolresult.Internal, "internal error"}
+		return refusal{status: http.StatusInternalServerError, code: toolresult.Internal, message: "internal error"}
 	default:
-		return refusal{http.StatusUnauthorized, toolresult.AuthenticationRequired, "the caller is not known"}
+		return refusal{http.StatusUnauthorized, toolresult.AuthenticationRequired, "the caller is not known", cmp.Or(challengeOf(err), "Bearer")}
 	}
+}
+
+// challengeOf returns the value of WWW-Authenticate that a [PrincipalFunc]'s
+// error or its cause brings; "" if it brings none.
+func challengeOf(err error) string {
+	if e, ok := errors.AsType[*toolresult.Error](err); ok && e.Cause() != nil {
+		err = e.Cause()
+	}
+	if c, ok := errors.AsType[interface {
+		error
+		Challenge() string
+	}](err); ok {
+		return c.Challenge()
+	}
+	return ""
 }
 
 // rpc returns the refusal as a JSON-RPC error. Its code is the HTTP status,
@@ -209,8 +227,8 @@ func refuse(w http.ResponseWriter, body []byte, r refusal) {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
-	if r.status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", "Bearer")
+	if r.challenge != "" {
+		w.Header().Set("WWW-Authenticate", r.challenge)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

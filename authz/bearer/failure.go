@@ -19,7 +19,13 @@ type failure struct {
 	cause error         // for operators; nil if why says all
 	retry time.Duration // of unavailable: when to come back
 	need  []string      // scopes for the challenge; nil if they are not known
+
+	challenge string // what Principal found out for Challenge; "" elsewhere
 }
+
+// Challenge returns the value of WWW-Authenticate that belongs to an error of
+// [Bearer.Principal], for servers that answer themselves; "" for none.
+func (f *failure) Challenge() string { return f.challenge }
 
 // A kind decides what the caller is told.
 type kind uint8

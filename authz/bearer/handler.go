@@ -56,6 +56,9 @@ func PrincipalFrom(ctx context.Context) (authz.Principal, bool) {
 // mcpadapter does), and from the body otherwise. A body that has to be read is
 // read whole, replaced for next, and refused unless every reader of JSON would
 // see the same in it.
+//
+// An answer 401 of next itself, for an identity that ended on the way, gets the
+// challenge that it lacks.
 func (b *Bearer) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		in := &inbound{r: r, w: w, max: b.opts.MaxRequestBytes}
@@ -65,7 +68,7 @@ func (b *Bearer) Handler(next http.Handler) http.Handler {
 			b.refuse(w, in, f)
 			return
 		}
-		next.ServeHTTP(w, in.forward(admitted{b, who}))
+		next.ServeHTTP(&challenger{ResponseWriter: w, b: b, in: in}, in.forward(admitted{b, who}))
 	})
 }
 
@@ -80,6 +83,8 @@ func (b *Bearer) Handler(next http.Handler) http.Handler {
 //
 // The error is a [toolresult.Error] with the code AUTHENTICATION_REQUIRED,
 // INVALID_INPUT, INSUFFICIENT_SCOPE, POLICY_UNAVAILABLE or CONTRACT_VIOLATION.
+// Its cause has a method Challenge with the value of WWW-Authenticate for the
+// answer, which package mcpadapter uses.
 func (b *Bearer) Principal(ctx context.Context, req *http.Request) (authz.Principal, error) {
 	if req == nil {
 		return authz.Principal{}, (&failure{kind: noToken, why: "no request"}).public()
@@ -96,10 +101,48 @@ func (b *Bearer) Principal(ctx context.Context, req *http.Request) (authz.Princi
 		f = &failure{kind: insufficient, why: "too few scopes"}
 	}
 	if f != nil {
-		return authz.Principal{}, f.public()
+		return authz.Principal{}, b.challenged(f).public()
 	}
 	return who, nil
 }
+
+// challenged adds the challenge to a failure that has one; the scopes are those
+// of every request. The failure is its caller's own.
+func (b *Bearer) challenged(f *failure) *failure {
+	switch f.kind {
+	case noToken, malformed, invalid, insufficient:
+		own := *f
+		_, oauth := f.kind.status()
+		own.challenge = b.challengeFor(oauth, b.opts.Scopes)
+		return &own
+	}
+	return f
+}
+
+// A challenger completes answers of the guarded handler.
+type challenger struct {
+	http.ResponseWriter
+	b     *Bearer
+	in    *inbound
+	begun bool
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (c *challenger) WriteHeader(status int) {
+	if status == http.StatusUnauthorized && !c.begun && !strings.Contains(c.Header().Get("WWW-Authenticate"), "resource_metadata=") {
+		a, _ := c.in.attempt(c.b.opts.ToolScopes != nil)
+		need, _ := c.b.needs(c.in.r.Context(), authz.Principal{}, a)
+		c.Header().Set("WWW-Authenticate", c.b.challengeFor("invalid_token", need))
+	}
+	c.begun = c.begun || status >= http.StatusOK
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for [http.ResponseController].
+func (c *challenger) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// Flush implements [http.Flusher].
+func (c *challenger) Flush() { _ = http.NewResponseController(c.ResponseWriter).Flush() }
 
 // admit decides about a request.
 func (b *Bearer) admit(in *inbound) (authz.Principal, *failure) {
