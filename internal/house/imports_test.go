@@ -32,6 +32,7 @@ var may = map[string]string{
 	"connector/cursor":                   "toolresult internal/aead",
 	"connector/query":                    "",
 	"connector/provider":                 "toolresult internal/strictjson",
+	"connector/webhook":                  "toolresult internal/strictjson", // below sqlstore: an inbox is a store, and who only verifies needs none
 	"connector/artifact":                 "authz+",
 	"connector/operation":                "authz+", // below connector, so that a store needs no connector
 	"connector/operation/operationtest":  "connector/operation+",
