@@ -29,6 +29,7 @@ var may = map[string]string{
 	"authz/credential":                   "authz+ internal/aead",
 	"sandbox/egress":                     "toolresult internal/strictyaml", // never authz: the same transport serves processes and token endpoints
 	"sandbox/egress/egresstest":          "sandbox/egress+",
+	"sandbox":                            "toolresult internal/strictyaml", // never sandbox/egress: an executor is given its proxy
 	"connector/cursor":                   "toolresult internal/aead",
 	"connector/query":                    "",
 	"connector/provider":                 "toolresult internal/strictjson",
@@ -76,7 +77,7 @@ var only = []struct{ path, prefix, why string }{
 	{"modernc.org/sqlite", "internal/crashtest examples", "the program chooses the driver, and only it pays for it"},
 	{"github.com/jackc/pgx/v5", "internal/crashtest examples", "the program chooses the driver, and only it pays for it"},
 	{"github.com/riverqueue/river", "connector/job", "one job engine, behind one package: it weighs 5 MB and brings the drivers of PostgreSQL with it"},
-	{"testing", "authz/authztest authz/bearer/bearertest authz/connection/connectiontest sandbox/egress/egresstest connector/artifact/artifacttest connector/operation/operationtest skill/registry/registrytest connector/connectortest internal/peers internal/interop internal/crashtest examples", "testing in production code registers flags and weighs"},
+	{"testing", "authz/authztest authz/bearer/bearertest authz/connection/connectiontest sandbox/egress/egresstest sandbox/sandboxtest connector/artifact/artifacttest connector/operation/operationtest skill/registry/registrytest connector/connectortest internal/peers internal/interop internal/crashtest examples", "testing in production code registers flags and weighs"},
 }
 
 type listed struct {
