@@ -43,6 +43,7 @@ var may = map[string]string{
 	"connector/sqlstore/internal/column": "authz+",
 	"connector":                          "authz/credential+ sandbox/egress+ connector/cursor+ connector/provider+ connector/artifact+ connector/operation+ internal/evidence+ internal/ledger+ internal/route+ internal/schema+ internal/strictyaml",
 	"connector/job":                      "connector+ connector/sqlstore+", // above both: no core package waits for a job engine
+	"connector/release":                  "connector+",
 	"mcpadapter":                         "connector+",
 	"mcpadapter/functioncall":            "connector+",
 	"skill":                              "toolresult internal/strictyaml", // who only reads and checks skills needs no policy
