@@ -48,6 +48,7 @@ var may = map[string]string{
 	"mcpadapter/functioncall":            "connector+",
 	"skill":                              "toolresult internal/strictyaml", // who only reads and checks skills needs no policy
 	"skill/registry":                     "skill+ authz+ internal/strictjson",
+	"skill/registry/sqlregistry":         "skill/registry+ connector/sqlstore+",
 	"skill/registry/registrytest":        "skill/registry+",
 	"skill/loader":                       "skill/registry+",
 	"skill/profile":                      "skill/loader+ connector+",
@@ -74,7 +75,7 @@ var only = []struct{ path, prefix, why string }{
 	{"github.com/google/jsonschema-go", "internal/schema", "a v0 type in a public API couples every user to it"},
 	{"go.yaml.in/yaml", "internal/strictyaml internal/bench", "one strict reader"},
 	{"github.com/gowebpki/jcs", "internal/strictjson", "one canonical form"},
-	{"database/sql", "connector/sqlstore connector/job internal/sqldb internal/crashtest examples", "stores are behind interfaces"},
+	{"database/sql", "connector/sqlstore connector/job skill/registry/sqlregistry internal/sqldb internal/crashtest examples", "stores are behind interfaces"},
 	{"modernc.org/sqlite", "internal/crashtest examples", "the program chooses the driver, and only it pays for it"},
 	{"github.com/jackc/pgx/v5", "internal/crashtest examples", "the program chooses the driver, and only it pays for it"},
 	{"github.com/riverqueue/river", "connector/job", "one job engine, behind one package: it weighs 5 MB and brings the drivers of PostgreSQL with it"},

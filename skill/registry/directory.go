@@ -232,7 +232,7 @@ func (d *Directory) List(ctx context.Context, name string) ([]Record, error) {
 			out = append(out, rec)
 		}
 	}
-	sortRecords(out)
+	SortRecords(out)
 	return out, nil
 }
 

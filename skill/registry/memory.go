@@ -80,11 +80,13 @@ func (m *Memory) List(_ context.Context, name string) ([]Record, error) {
 			out = append(out, rec.clone())
 		}
 	}
-	sortRecords(out)
+	SortRecords(out)
 	return out, nil
 }
 
-func sortRecords(recs []Record) {
+// SortRecords sorts as [Records] lists: by name, and then by version as versions.
+// It is for implementations of [Store].
+func SortRecords(recs []Record) {
 	slices.SortFunc(recs, func(a, b Record) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), compareVersions(a.Version, b.Version))
 	})
