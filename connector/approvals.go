@@ -284,6 +284,31 @@ func (p *path) mayApprove(ctx context.Context, a authz.Approval) error {
 	return nil
 }
 
+// MayApprove returns an approval if the principal may give it, as [Invoker.Approve]
+// would see it: with what a person is to be shown. For everybody else it is
+// NOT_FOUND. It records nothing, and what it says may change before Approve. It
+// is safe for concurrent use.
+func (v *Invoker) MayApprove(ctx context.Context, who authz.Principal, id string) (authz.Approval, error) {
+	p := v.start(&InvokeRequest{Principal: who, Surface: "approval"})
+	if err := p.principal(ctx); err != nil {
+		return authz.Approval{}, err
+	}
+	if v.opts.Approvals == nil {
+		return authz.Approval{}, noApproval()
+	}
+	a, err := v.opts.Approvals.Approval(ctx, who.Key().Tenant, id)
+	switch {
+	case toolresult.Code(err) == toolresult.NotFound:
+		return authz.Approval{}, noApproval()
+	case err != nil:
+		return authz.Approval{}, toolresult.WrapError(toolresult.PolicyUnavailable, "the approvals cannot be read now", err)
+	}
+	if err := p.mayApprove(ctx, a); err != nil {
+		return authz.Approval{}, err
+	}
+	return a, nil
+}
+
 // Approvals returns what waits for an answer that the principal may give,
 // oldest first, at most limit of them. It looks at the tenant's first thousand:
 // if more wait and it has found fewer than limit among those, it returns what it

@@ -3,8 +3,10 @@ package mcpadapter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -59,12 +61,54 @@ type Options struct {
 	// choice and never come from the arguments.
 	OperationID func(ctx context.Context, c *Change) string
 
+	// Resources and Prompts show capabilities that read as resources and
+	// prompts. Such a capability is no tool unless they say so. Nil: none.
+	Resources []Resource
+	Prompts   []Prompt
+
+	// Artifacts lets callers read what is behind a data_ref as a resource,
+	// with the rights that they have then. False: there are none here.
+	Artifacts bool
+
+	// Content adds what a client can show to the text of a tool's result: an
+	// image, a link to a resource. It is asked for results that are no error,
+	// and what it adds is bounded by MaxContentBytes. Nil: nothing.
+	Content func(ctx context.Context, capability string, r *toolresult.Result) []mcp.Content
+
+	// Ask says what a host wants to ask the client's user before a capability
+	// is called, such as which of several projects is meant. Nil: nothing.
+	Ask func(ctx context.Context, a *Asking) (*Questions, error)
+
+	// ApprovalURL returns the page on which a person sees and approves a
+	// change, by the id of the approval. The page is the host's and has to know
+	// who looks at it. Nil or "": hosts show approvals in another way.
+	ApprovalURL func(ctx context.Context, who authz.Principal, approval string) string
+
+	// StateKey names the one of StateKeys that seals what travels through a
+	// client while it is asked something; the others open. Keys have 32 random
+	// bytes, and ids 1 to 32 letters, digits, dashes and underscores. Nil: a
+	// key that ends with the process, which replicas do not share.
+	StateKey  string
+	StateKeys map[string][]byte
+
+	// Spent remembers which of these have been used. Nil: in memory, which
+	// replicas do not share.
+	Spent SpentStore
+
+	// Logging lets clients ask for log messages, which are the notes of a
+	// call's progress. It is deprecated in revision 2026-07-28.
+	Logging bool
+
 	// MaxRequestBytes bounds the body of an HTTP request and a line of stdio.
 	// 0: 1 MiB. Arguments have a limit of their own, 256 KiB.
 	MaxRequestBytes int64
 
 	// MaxTextBytes bounds the text beside a structured result. 0: 32 KiB.
 	MaxTextBytes int
+
+	// MaxContentBytes bounds the contents of a resource, and what Content adds.
+	// 0: 4 MiB.
+	MaxContentBytes int64
 
 	// Hosts lists the values of the Host header that HTTP serves, with or
 	// without a port ("mcp.example.com"). Nil: every one, but only a loopback
@@ -89,6 +133,10 @@ type Adapter struct {
 	origins *http.CrossOriginProtection
 	front   *mcp.Server // for connections that stay; HTTP when the policy cannot be asked
 	classes classes
+	states  *states
+
+	resources []resource
+	notTools  map[string]bool // capabilities that are shown as something else
 
 	mu    sync.Mutex
 	tools map[string]*tool // by capability; declarations never change
@@ -121,12 +169,18 @@ func New(inv *connector.Invoker, who PrincipalFunc, opts *Options) (*Adapter, er
 	if a.opts.MaxRequestBytes == 0 {
 		a.opts.MaxRequestBytes = defaultRequestBytes
 	}
-	if a.opts.MaxRequestBytes < 0 || a.opts.MaxTextBytes < 0 {
+	if a.opts.MaxRequestBytes < 0 || a.opts.MaxTextBytes < 0 || a.opts.MaxContentBytes < 0 {
 		return nil, errors.New("mcpadapter: a limit in Options is negative; 0 is the default")
 	}
 	a.opts.Hosts = slices.Clone(a.opts.Hosts)
 	var err error
 	if a.origins, err = trust(a.opts.Origins); err != nil {
+		return nil, err
+	}
+	if err := a.show(); err != nil {
+		return nil, err
+	}
+	if a.states, err = newStates(a.opts.StateKey, a.opts.StateKeys, a.opts.Spent); err != nil {
 		return nil, err
 	}
 	status, err := statusTool()
@@ -135,28 +189,75 @@ func New(inv *connector.Invoker, who PrincipalFunc, opts *Options) (*Adapter, er
 	}
 	a.tools[StatusTool] = status
 	a.front = a.server()
-	a.front.AddReceivingMiddleware(a.serveFront)
+	a.front.AddReceivingMiddleware(a.serve)
 	return a, nil
+}
+
+// show takes over what is shown as something else than tools.
+func (a *Adapter) show() (err error) {
+	a.opts.Prompts = slices.Clone(a.opts.Prompts)
+	if a.resources, err = newResources(a.opts.Resources); err != nil {
+		return err
+	}
+	a.notTools = map[string]bool{}
+	for _, r := range a.resources {
+		a.notTools[r.Capability] = !r.Tool
+	}
+	for _, p := range a.opts.Prompts {
+		a.notTools[p.Capability] = !p.Tool
+	}
+	return checkPrompts(a.opts.Prompts)
 }
 
 // server makes a server of the SDK without tools.
 func (a *Adapter) server() *mcp.Server {
 	return mcp.NewServer(&mcp.Implementation{Name: a.opts.Name, Version: a.opts.Version}, &mcp.ServerOptions{
 		Instructions: a.opts.Instructions,
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		Capabilities: a.capabilities(),
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { *c = private() },
 	})
+}
+
+// capabilities are what the adapter offers to everybody, whether or not there is
+// something in it for them.
+func (a *Adapter) capabilities() *mcp.ServerCapabilities {
+	c := &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}
+	if len(a.resources) > 0 || a.opts.Artifacts {
+		c.Resources = &mcp.ResourceCapabilities{}
+	}
+	if len(a.opts.Prompts) > 0 {
+		c.Prompts = &mcp.PromptCapabilities{}
+	}
+	if len(a.resources)+len(a.opts.Prompts) > 0 {
+		c.Completions = &mcp.CompletionCapabilities{}
+	}
+	if a.opts.Logging {
+		c.Logging = &mcp.LoggingCapabilities{}
+	}
+	return c
 }
 
 // private is the hint on every list: what is in it depends on who asks, and may
 // be taken away at any time.
 func private() mcp.Cacheable { return mcp.Cacheable{CacheScope: "private"} }
 
-// served are the methods that there are. The SDK knows more.
-var served = map[string]bool{
-	"initialize": true, "ping": true, "server/discover": true, "tools/list": true, "tools/call": true,
-	"notifications/initialized": true, "notifications/cancelled": true, "notifications/progress": true,
-	"notifications/roots/list_changed": true,
+// served reports whether there is a method. The SDK knows more.
+func (a *Adapter) served(method string) bool {
+	c := a.capabilities()
+	switch method {
+	case "initialize", "ping", "server/discover", "tools/list", "tools/call",
+		"notifications/initialized", "notifications/cancelled", "notifications/progress", "notifications/roots/list_changed":
+		return true
+	case "resources/list", "resources/templates/list", "resources/read":
+		return c.Resources != nil
+	case "prompts/list", "prompts/get":
+		return c.Prompts != nil
+	case "completion/complete":
+		return c.Completions != nil
+	case "logging/setLevel":
+		return c.Logging != nil
+	}
+	return false
 }
 
 // Connect serves one connection over a transport of the SDK, such as one end of
@@ -186,30 +287,92 @@ func (a *Adapter) caller(ctx context.Context) (authz.Principal, error) {
 	return a.who(ctx, nil)
 }
 
-// serveFront answers for connections that one server of the SDK stays with. It
-// has no tools of its own: everything is asked anew with each request.
-func (a *Adapter) serveFront(next mcp.MethodHandler) mcp.MethodHandler {
+// serve answers what depends on who asks, and leaves the rest to the SDK.
+// Everything is asked anew with each request.
+func (a *Adapter) serve(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		switch {
-		case method == "tools/list":
-			return orError(a.list(ctx))
-		case method == "tools/call":
-			return answer(ctx, req, a.callFront)
-		case !served[method]:
+		if !a.served(method) {
 			return nil, unknownMethod()
+		}
+		r, _ := ctx.Value(requestKey{}).(*request)
+		switch req := req.(type) {
+		case *mcp.ListToolsRequest:
+			if r == nil || r.class == nil { // otherwise the server is the class's, and has its tools
+				return orError(a.list(ctx))
+			}
+		case *mcp.CallToolRequest:
+			if r == nil || r.class == nil {
+				return answer(ctx, req, a.callFront)
+			}
+			return answer(ctx, req, a.callClass)
+		case *mcp.ListResourcesRequest:
+			return orError(a.listResources(ctx, cursorOf(req.Params)))
+		case *mcp.ListResourceTemplatesRequest:
+			return orError(a.listTemplates(ctx, cursorOf(req.Params)))
+		case *mcp.ListPromptsRequest:
+			return orError(a.listPrompts(ctx, cursorOf(req.Params)))
+		case *mcp.ReadResourceRequest:
+			return guarded(ctx, a, req, a.readResource)
+		case *mcp.GetPromptRequest:
+			return guarded(ctx, a, req, a.getPrompt)
+		case *mcp.CompleteRequest:
+			return guarded(ctx, a, req, func(ctx context.Context, req *mcp.CompleteRequest) (mcp.Result, error) {
+				return orError(a.complete(ctx, req))
+			})
 		}
 		return next(ctx, method, req)
 	}
 }
 
+// cursorOf returns the cursor of a listing's parameters, which may be missing.
+func cursorOf(p mcp.Params) string {
+	switch p := p.(type) {
+	case *mcp.ListResourcesParams:
+		if p != nil {
+			return p.Cursor
+		}
+	case *mcp.ListResourceTemplatesParams:
+		if p != nil {
+			return p.Cursor
+		}
+	case *mcp.ListPromptsParams:
+		if p != nil {
+			return p.Cursor
+		}
+	}
+	return ""
+}
+
+// guarded keeps a panic of the host's functions from ending the process, in a
+// goroutine of the SDK.
+func guarded[R mcp.Request](ctx context.Context, a *Adapter, req R, do func(context.Context, R) (mcp.Result, error)) (_ mcp.Result, err error) {
+	defer a.recovered(ctx, &err)
+	return do(ctx, req)
+}
+
+func (a *Adapter) recovered(ctx context.Context, err *error) {
+	if r := recover(); r != nil {
+		a.log(ctx, "a call panicked", slog.String("panic", fmt.Sprint(r)), slog.String("stack", string(debug.Stack())))
+		*err = internalError()
+	}
+}
+
+// identify says who makes a request, or the error for nobody.
+func (a *Adapter) identify(ctx context.Context) (authz.Principal, error) {
+	who, err := a.caller(ctx)
+	if err != nil {
+		return authz.Principal{}, a.refusal(ctx, err).rpc()
+	}
+	return who, nil
+}
+
 // answer runs a call. The SDK would do it for tools that it knows, and would
 // write the result three times over.
-func answer(ctx context.Context, req mcp.Request, call func(context.Context, *mcp.CallToolRequest) (*result, error)) (mcp.Result, error) {
-	r, ok := req.(*mcp.CallToolRequest)
-	if !ok || r.Params == nil {
+func answer(ctx context.Context, req *mcp.CallToolRequest, call func(context.Context, *mcp.CallToolRequest) (*result, error)) (mcp.Result, error) {
+	if req.Params == nil {
 		return nil, unknownTool()
 	}
-	return orError(call(ctx, r))
+	return orError(call(ctx, req))
 }
 
 // orError keeps a nil result from becoming an interface that is not nil.
@@ -224,9 +387,9 @@ func orError[T any, P interface {
 }
 
 func (a *Adapter) list(ctx context.Context) (*mcp.ListToolsResult, error) {
-	who, err := a.caller(ctx)
+	who, err := a.identify(ctx)
 	if err != nil {
-		return nil, a.refusal(ctx, err).rpc()
+		return nil, err
 	}
 	c, err := a.classOf(ctx, who)
 	if err != nil {
@@ -239,9 +402,9 @@ func (a *Adapter) list(ctx context.Context) (*mcp.ListToolsResult, error) {
 // tool Invoke alone decides; it is the same to it whether a capability is hidden
 // or not there.
 func (a *Adapter) callFront(ctx context.Context, req *mcp.CallToolRequest) (*result, error) {
-	who, err := a.caller(ctx)
+	who, err := a.identify(ctx)
 	if err != nil {
-		return nil, a.refusal(ctx, err).rpc()
+		return nil, err
 	}
 	if t := a.known(req.Params.Name); t != nil && t.tool.Name != StatusTool {
 		return a.call(ctx, req, who, t)

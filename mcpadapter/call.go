@@ -5,9 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
-	"log/slog"
-	"runtime/debug"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -26,32 +23,41 @@ const OperationMeta = "drawbridge.dev/operation"
 // be found out; Invoke then says so. Every failure of the call is an envelope;
 // the errors are the protocol's.
 func (a *Adapter) call(ctx context.Context, req *mcp.CallToolRequest, who authz.Principal, t *tool) (_ *result, err error) {
-	defer func() {
-		// The SDK runs tools in goroutines of its own, where a panic of the
-		// host's functions would end the process for everybody.
-		if r := recover(); r != nil {
-			a.log(ctx, "a call panicked", slog.String("panic", fmt.Sprint(r)), slog.String("stack", string(debug.Stack())))
-			err = internalError()
-		}
-	}()
+	defer a.recovered(ctx, &err)
 	if t != nil && t.tool.Name == StatusTool {
-		return a.result(req, a.lookUp(ctx, req.Params.Arguments, who))
+		return a.result(ctx, req, a.lookUp(ctx, req.Params.Arguments, who))
 	}
 	key, err := a.operationKey(ctx, req.Params, who, t)
 	if err != nil {
 		return nil, err
 	}
-	progress := newProgress(ctx, req)
-	r := a.inv.Invoke(ctx, &connector.InvokeRequest{
-		Principal: who, Capability: req.Params.Name, Arguments: req.Params.Arguments,
-		Profile: a.profile(ctx, who), Key: key, Surface: surface, Progress: progress.report(),
+	carried, _ := req.Params.Meta[OperationMeta].(string)
+	d, err := newDialogue(ctx, a, req, who, req.Params.Name, req.Params.Arguments, params{method: "tools/call", name: req.Params.Name,
+		responses: req.Params.InputResponses, state: req.Params.RequestState, operation: carried})
+	if err != nil {
+		return nil, err
+	}
+	r, ask, err := d.run(ctx, func(ctx context.Context, args json.RawMessage, approval string) *toolresult.Result {
+		progress := a.newProgress(ctx, req)
+		defer progress.end()
+		return a.inv.Invoke(ctx, &connector.InvokeRequest{
+			Principal: who, Capability: req.Params.Name, Arguments: args,
+			Profile: a.profile(ctx, who), Key: key, Approval: approval, Surface: surface, Progress: progress.report(),
+		})
 	})
-	progress.end()
-	return a.result(req, r)
+	if ask != nil {
+		return &result{needs: ask}, nil
+	}
+	if err != nil {
+		if r, err = asResult(err); err != nil {
+			return nil, err
+		}
+	}
+	return a.result(ctx, req, r)
 }
 
 // result is what a call answers with.
-func (a *Adapter) result(req *mcp.CallToolRequest, r *toolresult.Result) (*result, error) {
+func (a *Adapter) result(ctx context.Context, req *mcp.CallToolRequest, r *toolresult.Result) (*result, error) {
 	if r.Error != nil && r.Error.Code == toolresult.CapabilityUnknown && r.Effect.Disposition == toolresult.EffectNone {
 		return nil, unknownTool()
 	}
@@ -59,11 +65,16 @@ func (a *Adapter) result(req *mcp.CallToolRequest, r *toolresult.Result) (*resul
 	if err != nil {
 		return nil, internalError()
 	}
+	content, err := a.content(ctx, req.Params.Name, r)
+	if err != nil {
+		return nil, err
+	}
 	return &result{
+		content:  content,
 		text:     r.Text(&toolresult.TextOptions{MaxBytes: a.opts.MaxTextBytes}),
 		envelope: envelope,
 		isError:  r.Status == toolresult.StatusError,
-		complete: req.ProtocolVersion() >= "2026-07-28",
+		complete: req.ProtocolVersion() >= modernVersion,
 	}, nil
 }
 
@@ -74,11 +85,16 @@ type result struct {
 	text     string
 	envelope json.RawMessage
 	isError  bool
-	complete bool // revision 2026-07-28 wants to be told
+	content  []byte // further blocks, each behind a comma
+	needs    *needs // instead of everything else
+	complete bool   // revision 2026-07-28 wants to be told
 }
 
 // MarshalJSON implements [json.Marshaler].
 func (r *result) MarshalJSON() ([]byte, error) {
+	if r.needs != nil {
+		return r.needs.json(r.GetMeta())
+	}
 	text, err := json.Marshal(r.text)
 	if err != nil {
 		return nil, err
@@ -86,7 +102,8 @@ func (r *result) MarshalJSON() ([]byte, error) {
 	out := make([]byte, 0, len(text)+len(r.envelope)+256)
 	out = append(out, `{"content":[{"type":"text","text":`...)
 	out = append(out, text...)
-	out = append(out, `}],"structuredContent":`...)
+	out = append(append(out, '}'), r.content...)
+	out = append(out, `],"structuredContent":`...)
 	out = append(out, r.envelope...)
 	if r.isError {
 		out = append(out, `,"isError":true`...)
@@ -102,6 +119,26 @@ func (r *result) MarshalJSON() ([]byte, error) {
 		out = append(append(out, `,"_meta":`...), text...)
 	}
 	return append(out, '}'), nil
+}
+
+// content returns what the host adds to a result, for the end of its list. What
+// is over the limit is left out whole, and that is said.
+func (a *Adapter) content(ctx context.Context, name string, r *toolresult.Result) ([]byte, error) {
+	if a.opts.Content == nil || r.Status == toolresult.StatusError {
+		return nil, nil
+	}
+	var out []byte
+	for _, c := range a.opts.Content(ctx, name, r) {
+		text, err := json.Marshal(c)
+		if err != nil {
+			return nil, a.failed(ctx, "content of the host cannot be written", err)
+		}
+		if int64(len(out)+len(text)) > a.maxContents() {
+			return append(out, `,{"type":"text","text":"Further content was left out: it is over the limit of one answer."}`...), nil
+		}
+		out = append(append(out, ','), text...)
+	}
+	return out, nil
 }
 
 // operationKey is the runtime's key of a change: the call's own, or else the

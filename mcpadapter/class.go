@@ -108,6 +108,9 @@ func (a *Adapter) project(visible []connector.Declaration) ([]*tool, error) {
 	writes := false
 	for i := range visible {
 		d := &visible[i]
+		if a.notTools[d.Name] {
+			continue
+		}
 		if d.Name == StatusTool {
 			return nil, fmt.Errorf("mcpadapter: a capability is called %q, which is the name of the adapter's own tool; rename it", StatusTool)
 		}
@@ -140,17 +143,7 @@ func (a *Adapter) serverOf(c *class) *mcp.Server {
 				return nil, internalError() // calls are answered before they come here
 			})
 		}
-		c.server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-				switch {
-				case method == "tools/call":
-					return answer(ctx, req, a.callClass)
-				case !served[method]:
-					return nil, unknownMethod()
-				}
-				return next(ctx, method, req)
-			}
-		})
+		c.server.AddReceivingMiddleware(a.serve)
 	})
 	return c.server
 }

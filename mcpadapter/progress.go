@@ -19,6 +19,7 @@ const maxNote = 256
 // the newest is sent. Nil: the client did not ask.
 type progress struct {
 	send func(context.Context, *mcp.ProgressNotificationParams) error
+	note func(context.Context, string) error // nil: notes are no log messages
 	wake chan struct{}
 	over chan struct{} // closed when the call has ended
 	done chan struct{} // closed when nothing more is sent
@@ -27,12 +28,20 @@ type progress struct {
 	newest *connector.Progress
 }
 
-func newProgress(ctx context.Context, req *mcp.CallToolRequest) *progress {
+func (a *Adapter) newProgress(ctx context.Context, req *mcp.CallToolRequest) *progress {
 	token := req.Params.GetProgressToken()
-	if token == nil || req.Session == nil {
+	if req.Session == nil || token == nil && !a.opts.Logging {
 		return nil
 	}
-	p := &progress{send: req.Session.NotifyProgress, wake: make(chan struct{}, 1), over: make(chan struct{}), done: make(chan struct{})}
+	p := &progress{wake: make(chan struct{}, 1), over: make(chan struct{}), done: make(chan struct{})}
+	if token != nil {
+		p.send = req.Session.NotifyProgress
+	}
+	if a.opts.Logging {
+		p.note = func(ctx context.Context, text string) error { // the SDK knows whether the client wants it
+			return req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "info", Logger: req.Params.Name, Data: text})
+		}
+	}
 	go p.run(ctx, token)
 	return p
 }
@@ -63,7 +72,7 @@ func (p *progress) end() {
 
 func (p *progress) run(ctx context.Context, token any) {
 	defer close(p.done)
-	last := int64(-1)
+	last, said := int64(-1), (*connector.Progress)(nil)
 	for more := true; more; {
 		select {
 		case <-ctx.Done():
@@ -75,7 +84,14 @@ func (p *progress) run(ctx context.Context, token any) {
 		p.mu.Lock()
 		now := p.newest
 		p.mu.Unlock()
-		if now == nil || now.Done <= last { // it only grows
+		if now == nil || now == said {
+			continue
+		}
+		said = now
+		if text := note(now.Note); p.note != nil && text != "" && p.note(ctx, text) != nil {
+			return
+		}
+		if p.send == nil || now.Done <= last { // it only grows
 			continue
 		}
 		last = now.Done

@@ -1,4 +1,4 @@
-// Package interop runs other people's clients against what this module serves.
+// Command interop runs other people's clients against what this module serves.
 //
 // The tests need Node and the clients, in a directory that the environment
 // variable DRAWBRIDGE_NODE names:
@@ -6,7 +6,7 @@
 //	npm install --prefix "$DRAWBRIDGE_NODE" node@22 @modelcontextprotocol/inspector@2.12.0
 //
 // Without the variable they are skipped, and with CI=true they fail.
-package interop
+package main
 
 import (
 	"bytes"
