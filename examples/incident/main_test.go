@@ -31,6 +31,10 @@ func told(t *testing.T, args ...string) string {
 	require.Contains(t, out.String(), "INC-4821, created once")
 	require.Contains(t, out.String(), "APPROVAL_REQUIRED")
 	require.Contains(t, out.String(), "PERMISSION_DENIED")
+	// X2: the draft that claims a cause is refused, the other one stands.
+	require.Contains(t, out.String(), `refused: cause_needs_more: conclusion 1: "exhausted" claims a cause`)
+	require.Contains(t, out.String(), "refused: gaps_are_told: unknown: runbook_owner was not verified")
+	require.Contains(t, out.String(), "P95 was 0.21 s, passed one second at 02:37:30Z and reached 2.1 s.")
 	return out.String()
 }
 

@@ -28,13 +28,16 @@ type story struct {
 	tokens  map[string]string // token -> user; made for this run
 	clients map[string]*mcp.ClientSession
 	failed  []string
+
+	found     *findings
+	operation string // of alice's ticket
 }
 
 // tell runs the story and fails if anything in it is not as it has to be.
 func tell(ctx context.Context, w *world, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	s := &story{w: w, out: printer{out}, tokens: map[string]string{}, clients: map[string]*mcp.ClientSession{}}
+	s := &story{w: w, out: printer{out}, tokens: map[string]string{}, clients: map[string]*mcp.ClientSession{}, found: newFindings()}
 	stop, err := s.serve(ctx)
 	if err != nil {
 		return err
@@ -46,7 +49,7 @@ func tell(ctx context.Context, w *world, out io.Writer) error {
 		}
 		defer s.clients[user].Close()
 	}
-	for _, act := range []func(context.Context) error{s.recover, s.tools, s.evidence, s.logs, s.refusal, s.approval, s.ticket} {
+	for _, act := range []func(context.Context) error{s.recover, s.tools, s.evidence, s.logs, s.refusal, s.approval, s.ticket, s.diagnosis} {
 		if err := act(ctx); err != nil {
 			return err
 		}
@@ -131,7 +134,13 @@ func (s *story) call(ctx context.Context, user, tool, key string, args any) (*to
 		return nil, err
 	}
 	var r toolresult.Result
-	return &r, json.Unmarshal(text, &r)
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, err
+	}
+	if user == "alice" { // the agent whose report it is
+		s.found.note(tool, s.w.versions[tool], &r)
+	}
+	return &r, nil
 }
 
 // must notes what has to be so.
@@ -307,6 +316,7 @@ func (s *story) ticket(ctx context.Context) error {
 			return err
 		}
 	}
+	s.operation = r.Effect.OperationID
 	var created struct{ Ticket string }
 	s.must(r.Effect.Disposition == toolresult.EffectApplied && json.Unmarshal(r.Data, &created) == nil, "the ticket is found")
 	again, err := s.call(ctx, "alice", "create_incident_ticket", alr.OperationKey, ticket(subject))

@@ -91,10 +91,11 @@ type world struct {
 	state    *state
 	embedded []counted
 	redmine  *providers.Redmine // nil if the tickets are a real system's
+	versions map[string]string  // capability -> connector and version
 }
 
 func open(ctx context.Context, r *real, dir string) (_ *world, err error) {
-	w := &world{}
+	w := &world{versions: map[string]string{mcpadapter.StatusTool: "drawbridge"}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.Close())
@@ -111,6 +112,10 @@ func open(ctx context.Context, r *real, dir string) (_ *world, err error) {
 			return nil, err
 		}
 		connectors = append(connectors, c)
+		m := c.Manifest()
+		for _, d := range m.Capabilities {
+			w.versions[d.Name] = m.ID + " " + m.Version
+		}
 		way, err := w.way(s, r)
 		if err != nil {
 			return nil, err

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/drawbridge-sdk/drawbridge/examples/internal/report"
+	"github.com/drawbridge-sdk/drawbridge/internal/alr"
+	"github.com/drawbridge-sdk/drawbridge/toolresult"
+)
+
+// prohibited may not even be proposed as an action of this run.
+var prohibited = []string{"restart_service", "rollback_deployment"}
+
+// findings is what the agent has seen, with the call that it saw it in.
+type findings struct {
+	run   *report.Run
+	cites map[string]report.Cite // the last answer of a tool
+	data  map[string]json.RawMessage
+}
+
+func newFindings() *findings {
+	return &findings{run: report.NewRun("run_0429_017", "deployment_mapping", "runbook_owner"), cites: map[string]report.Cite{}, data: map[string]json.RawMessage{}}
+}
+
+// note keeps an answer.
+func (f *findings) note(tool, version string, r *toolresult.Result) {
+	cite := f.run.Add(tool, version, r)
+	if r.Err() != nil {
+		return
+	}
+	if _, again := f.cites[tool]; again && tool == "prometheus_query_range" {
+		return
+	}
+	f.cites[tool], f.data[tool] = cite, r.Data
+	if r.Effect.Disposition == toolresult.EffectApplied {
+		var created struct{ Ticket string }
+		if json.Unmarshal(r.Data, &created) == nil {
+			f.run.Confirm(r.CallID, created.Ticket)
+		}
+	}
+	if tool == "list_recent_deployments" && r.Coverage.Complete { // the connector maps the service to its repository, or says that it cannot
+		f.run.Verified["deployment_mapping"] = r.CallID
+	}
+	if tool == "search_runbooks" && r.Coverage.Complete {
+		f.run.Verified["runbook_owner"] = r.CallID
+	}
+}
+
+// deployed is when the last rollout was complete, as its record says.
+func (f *findings) deployed() string {
+	var all []struct {
+		Ref         string `json:"ref"`
+		SucceededAt string `json:"succeeded_at"`
+	}
+	if json.Unmarshal(f.data["list_recent_deployments"], &all) != nil || len(all) == 0 {
+		return "No rollout is recorded in the window."
+	}
+	return fmt.Sprintf("The rollout of %s was complete at %s.", all[0].Ref, all[0].SucceededAt)
+}
+
+// rise says when the series first passed a second, and how far it went.
+func (f *findings) rise() string {
+	var series []struct {
+		Points []struct {
+			At    time.Time `json:"at"`
+			Value string    `json:"value"`
+		} `json:"points"`
+	}
+	if json.Unmarshal(f.data["prometheus_query_range"], &series) != nil || len(series) == 0 {
+		return "No P95 is recorded in the window."
+	}
+	first, top, from := time.Time{}, 0.0, 0.0
+	for i, p := range series[0].Points {
+		v, err := strconv.ParseFloat(p.Value, 64)
+		if err != nil {
+			continue
+		}
+		if i == 0 {
+			from = v
+		}
+		if v > 1 && first.IsZero() {
+			first = p.At
+		}
+		top = max(top, v)
+	}
+	if first.IsZero() {
+		return fmt.Sprintf("P95 stayed under a second, at most %.3g s.", top)
+	}
+	return fmt.Sprintf("P95 was %.3g s, passed one second at %s and reached %.3g s.", from, first.UTC().Format("15:04:05Z"), top)
+}
+
+// timeouts says what the page of the log holds.
+func (f *findings) timeouts() string {
+	lines := strings.Count(string(f.data["loki_search"]), "timed out")
+	return fmt.Sprintf("Lines of payment-client that timed out, in the page of the log that was read: %d.", lines)
+}
+
+// meanings are what a gap means for this diagnosis.
+var meanings = map[string]string{
+	"remaining_pages":   "the rest of the log may hold other errors",
+	"runbook_owner":     "nobody answers for runbook v2, so it is not followed",
+	"permission_denied": "the other tenant's service is not part of this incident",
+	"conflict":          "a reworded repeat of the ticket was refused, as it has to be",
+}
+
+// report is the diagnosis that the run supports: observations, one hypothesis
+// with its test, and every gap.
+func (f *findings) report(operation string) *report.Report {
+	deploy, metric, logs := f.cites["list_recent_deployments"], f.cites["prometheus_query_range"], f.cites["loki_search"]
+	r := &report.Report{
+		Incident: alr.AlertID, Window: metric.Window, Confidence: "low",
+		Evidence: []report.Claim{
+			{Kind: report.Observation, Text: f.deployed(), Cites: []report.Cite{deploy}},
+			{Kind: report.Observation, Text: f.rise(), Cites: []report.Cite{metric}},
+			{Kind: report.Observation, Text: f.timeouts(), Cites: []report.Cite{logs}},
+		},
+		Conclusion: []report.Claim{{
+			Kind: report.Hypothesis, Text: "The rollout may have caused timeouts of payment-client: it came shortly before. That is all that is known.",
+			Test: "the version before shows the same timeouts under the same load", Cites: []report.Cite{deploy, metric, logs},
+		}},
+		NextSteps:  []string{"Read the rest of the log.", "Compare payment-client of the two versions.", "Find an owner for runbook v2."},
+		NeedPerson: []report.Action{{Capability: "create_incident_ticket", Why: "it changes the ticket system"}},
+	}
+	for _, g := range f.run.Gaps() {
+		if g.Why = meanings[g.What]; g.Why == "" {
+			g.Why = "what it would have said is not known"
+		}
+		r.Unknown = append(r.Unknown, g)
+	}
+	if cite, ok := f.cites["operation_status"]; ok {
+		r.Effects = []report.Effect{{Operation: operation, Object: f.confirmed(cite.Call), Confirmed: cite.Call}}
+	}
+	return r
+}
+
+func (f *findings) confirmed(call string) string {
+	for _, c := range f.run.Calls() {
+		if c.ID == call {
+			return c.Object
+		}
+	}
+	return ""
+}
+
+// flawed is the draft that an agent wrote from the same run: a cause from the
+// order of time alone, by a runbook that nobody answers for, and no gap told.
+func (f *findings) flawed(operation string) *report.Report {
+	r := f.report(operation)
+	r.Confidence, r.Unknown = "high", nil
+	r.Conclusion = []report.Claim{{
+		Kind: report.Conclusion, Text: "The rollout exhausted the connection pool of the database.",
+		Cites: []report.Cite{f.cites["list_recent_deployments"], f.cites["prometheus_query_range"], f.cites["search_runbooks"]},
+	}}
+	return r
+}
+
+// diagnosis checks both drafts.
+func (s *story) diagnosis(context.Context) error {
+	s.out.title("The report")
+	s.out.line("A draft that names a cause:")
+	problems := report.Check(s.found.flawed(s.operation), s.found.run, prohibited...)
+	for _, p := range problems {
+		s.out.line("  refused: %s", p)
+	}
+	rules := map[report.Rule]bool{}
+	for _, p := range problems {
+		rules[p.Rule] = true
+	}
+	s.must(rules[report.RuleCause] && rules[report.RuleGap], "the draft is refused for its cause and its silence")
+	good := s.found.report(s.operation)
+	for _, p := range report.Check(good, s.found.run, prohibited...) {
+		s.must(false, p.String())
+	}
+	s.out.line("The draft that stands:")
+	s.out.indent(good.Text())
+	return nil
+}
