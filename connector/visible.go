@@ -121,6 +121,10 @@ func (v *Invoker) ViewKey(ctx context.Context, req *VisibleRequest) (string, err
 	return strictjson.Digest(parts...), nil
 }
 
+// Knows reports whether one of the trusted authorities vouches for a principal,
+// and its identity is not over.
+func (v *Invoker) Knows(p authz.Principal) bool { return vouched(v.trusted, p) }
+
 func errNotKnown() error {
 	return toolresult.NewError(toolresult.AuthenticationRequired, "the caller is not known, or its identity is over")
 }

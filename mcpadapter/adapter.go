@@ -133,10 +133,15 @@ type Adapter struct {
 	origins *http.CrossOriginProtection
 	front   *mcp.Server // for connections that stay; HTTP when the policy cannot be asked
 	classes classes
+	views   views
+	metas   metas
 	states  *states
 
 	resources []resource
 	notTools  map[string]bool // capabilities that are shown as something else
+
+	serverInfo []byte // _meta of every result of revision 2026-07-28
+	long       bool   // nothing is answered without the SDK; for tests
 
 	mu    sync.Mutex
 	tools map[string]*tool // by capability; declarations never change
@@ -188,6 +193,9 @@ func New(inv *connector.Invoker, who PrincipalFunc, opts *Options) (*Adapter, er
 		return nil, err
 	}
 	a.tools[StatusTool] = status
+	if a.serverInfo, err = marshal(mcp.Meta{mcp.MetaKeyServerInfo: a.implementation()}); err != nil {
+		return nil, err
+	}
 	a.front = a.server()
 	a.front.AddReceivingMiddleware(a.serve)
 	return a, nil
@@ -211,11 +219,15 @@ func (a *Adapter) show() (err error) {
 
 // server makes a server of the SDK without tools.
 func (a *Adapter) server() *mcp.Server {
-	return mcp.NewServer(&mcp.Implementation{Name: a.opts.Name, Version: a.opts.Version}, &mcp.ServerOptions{
+	return mcp.NewServer(a.implementation(), &mcp.ServerOptions{
 		Instructions: a.opts.Instructions,
 		Capabilities: a.capabilities(),
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { *c = private() },
 	})
+}
+
+func (a *Adapter) implementation() *mcp.Implementation {
+	return &mcp.Implementation{Name: a.opts.Name, Version: a.opts.Version}
 }
 
 // capabilities are what the adapter offers to everybody, whether or not there is

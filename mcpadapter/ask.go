@@ -72,8 +72,8 @@ type dialogue struct {
 	a          *Adapter
 	who        authz.Principal
 	session    *mcp.ServerSession
-	modern     bool // the request comes again with the answers; otherwise a session is asked
-	client     *mcp.ClientCapabilities
+	modern     bool                           // the request comes again with the answers; otherwise a session is asked
+	client     func() *mcp.ClientCapabilities // read when it matters: reading it costs more than many a call
 	capability string
 	arguments  json.RawMessage
 	binding    binding
@@ -92,12 +92,13 @@ type params struct {
 }
 
 func newDialogue[P mcp.Params](ctx context.Context, a *Adapter, req *mcp.ServerRequest[P], who authz.Principal, capability string, args json.RawMessage, p params) (*dialogue, error) {
-	d := &dialogue{a: a, who: who, session: req.Session, modern: req.ProtocolVersion() >= modernVersion, client: req.ClientCapabilities(),
+	d := &dialogue{a: a, who: who, session: req.Session, modern: req.ProtocolVersion() >= modernVersion, client: req.ClientCapabilities,
 		capability: capability, arguments: args, responses: p.responses,
-		binding: binding{who: who.Key(), method: p.method, name: p.name, arguments: digestOf(args), operation: p.operation}}
+		binding: binding{who: who.Key(), method: p.method, name: p.name, operation: p.operation}}
 	if p.state == "" {
 		return d, nil
 	}
+	d.binding.arguments = digestOf(args)
 	st, err := a.states.open(ctx, d.binding, p.state)
 	if err != nil {
 		return nil, err
@@ -147,6 +148,7 @@ func (d *dialogue) run(ctx context.Context, do func(ctx context.Context, args js
 }
 
 func (d *dialogue) seal(ask mcp.InputRequestMap) (*needs, error) {
+	d.binding.arguments = digestOf(d.arguments)
 	text, err := d.a.states.seal(d.binding, d.state)
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the answers are too long"}
@@ -165,7 +167,7 @@ func (d *dialogue) questions(ctx context.Context) (json.RawMessage, mcp.InputReq
 		return nil, nil, err
 	}
 	for range maxRounds {
-		q, err := d.a.opts.Ask(ctx, &Asking{Principal: d.who, Capability: d.capability, Arguments: slices.Clone(d.arguments), Answers: maps.Clone(answers), Client: d.client})
+		q, err := d.a.opts.Ask(ctx, &Asking{Principal: d.who, Capability: d.capability, Arguments: slices.Clone(d.arguments), Answers: maps.Clone(answers), Client: d.client()})
 		if err != nil {
 			return nil, nil, d.a.failed(ctx, "the host cannot say what to ask", err)
 		}
@@ -364,7 +366,7 @@ func (d *dialogue) lacks(ask mcp.InputRequestMap) map[string]any {
 // can reports whether the client says that it can be asked in this way. One
 // that says nothing more than elicitation has forms.
 func (d *dialogue) can(mode string) bool {
-	c := d.client
+	c := d.client()
 	if c == nil {
 		return false
 	}

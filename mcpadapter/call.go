@@ -95,11 +95,22 @@ func (r *result) MarshalJSON() ([]byte, error) {
 	if r.needs != nil {
 		return r.needs.json(r.GetMeta())
 	}
+	var meta []byte
+	if m := r.GetMeta(); len(m) > 0 {
+		var err error
+		if meta, err = marshal(m); err != nil {
+			return nil, err
+		}
+	}
+	return r.appendJSON(make([]byte, 0, len(r.envelope)+len(r.text)+len(r.text)/4+512), meta)
+}
+
+// appendJSON appends the result with the given _meta, nil for none.
+func (r *result) appendJSON(out, meta []byte) ([]byte, error) {
 	text, err := json.Marshal(r.text)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]byte, 0, len(text)+len(r.envelope)+256)
 	out = append(out, `{"content":[{"type":"text","text":`...)
 	out = append(out, text...)
 	out = append(append(out, '}'), r.content...)
@@ -111,12 +122,8 @@ func (r *result) MarshalJSON() ([]byte, error) {
 	if r.complete {
 		out = append(out, `,"resultType":"complete"`...)
 	}
-	if meta := r.GetMeta(); len(meta) > 0 {
-		text, err := json.Marshal(meta)
-		if err != nil {
-			return nil, err
-		}
-		out = append(append(out, `,"_meta":`...), text...)
+	if meta != nil {
+		out = append(append(out, `,"_meta":`...), meta...)
 	}
 	return append(out, '}'), nil
 }

@@ -3,11 +3,14 @@ package mcpadapter
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 )
 
@@ -93,4 +96,56 @@ func FuzzID(f *testing.F) {
 		isCall(body)
 		deep(body)
 	})
+}
+
+// Views are bounded, end when they say, and those that are used stay.
+func TestViewsAreBounded(t *testing.T) {
+	var vs views
+	vs.keep(&viewed{key: "first"})
+	for i := range 3 * maxViews {
+		vs.keep(&viewed{key: string(rune(i)) + "x"})
+		_, ok := vs.find("first")
+		require.True(t, ok, "it is in use")
+	}
+	require.Equal(t, maxViews, vs.order.Len())
+	require.Len(t, vs.by, maxViews)
+
+	vs.keep(&viewed{key: "over", until: time.Now().Add(-time.Nanosecond)})
+	_, ok := vs.find("over")
+	require.False(t, ok)
+	vs.keep(&viewed{key: "over", class: classKey{1}, until: time.Now().Add(time.Hour)})
+	key, ok := vs.find("over")
+	require.True(t, ok)
+	require.Equal(t, classKey{1}, key)
+	_, ok = vs.find("")
+	require.False(t, ok, "no key is nobody's")
+}
+
+// Encoded lists have a limit in bytes, too.
+func TestClassesAreBoundedInBytes(t *testing.T) {
+	var cs classes
+	big := &tool{tool: &mcp.Tool{Name: "x"}, encoded: make([]byte, maxClassBytes/4)}
+	for i := range byte(16) {
+		cs.get(classKey{i}, func() *class { return newClass([]*tool{big}) })
+		require.LessOrEqual(t, cs.bytes, maxClassBytes)
+	}
+	require.Equal(t, 4, cs.order.Len())
+	huge := &tool{tool: &mcp.Tool{Name: "y"}, encoded: make([]byte, 2*maxClassBytes)}
+	c := cs.get(classKey{99}, func() *class { return newClass([]*tool{huge}) })
+	require.Same(t, c, cs.find(classKey{99}), "one that is over it alone is kept while it is the last")
+	require.Equal(t, 1, cs.order.Len())
+}
+
+// What clients say about themselves is remembered, and forgotten when there is
+// too much of it.
+func TestMetasAreBounded(t *testing.T) {
+	var m metas
+	const about = `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"n":%d}}`
+	for i := range 3 * maxMetas {
+		_, ok := m.read(fmt.Appendf(nil, about, i))
+		require.True(t, ok)
+		require.LessOrEqual(t, len(m.by), maxMetas)
+	}
+	_, ok := m.read(fmt.Appendf(nil, strings.Replace(about, `"n"`, `"`+strings.Repeat("n", maxMetaText)+`"`, 1), 1))
+	require.False(t, ok, "a long one is the SDK's")
 }

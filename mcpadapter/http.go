@@ -73,6 +73,9 @@ func (a *Adapter) post(w http.ResponseWriter, r *http.Request, sdk http.Handler)
 		refuse(w, nil, refusal{status: http.StatusBadRequest, code: toolresult.InvalidInput, message: "batches are not served; send one request at a time"})
 		return
 	}
+	if a.short(w, r, who, body) {
+		return
+	}
 	state := &request{principal: who}
 	state.class, err = a.classOf(r.Context(), who)
 	if refused := a.refusal(r.Context(), err); err != nil && (refused.status == http.StatusUnauthorized || !isCall(body)) {
@@ -105,13 +108,18 @@ func isCall(body []byte) bool {
 // decodeName undoes the encoding of Mcp-Name for names that are not plain text,
 // which this version of the SDK compares as it is.
 func decodeName(h http.Header) {
-	name, ok := strings.CutPrefix(h.Get("Mcp-Name"), "=?base64?")
+	if name, ok := decoded(h.Get("Mcp-Name")); ok {
+		h.Set("Mcp-Name", name)
+	}
+}
+
+func decoded(name string) (string, bool) {
+	name, ok := strings.CutPrefix(name, "=?base64?")
 	if name, ok = cutSuffix(name, "?=", ok); !ok {
-		return
+		return "", false
 	}
-	if text, err := base64.StdEncoding.DecodeString(name); err == nil {
-		h.Set("Mcp-Name", string(text))
-	}
+	text, err := base64.StdEncoding.DecodeString(name)
+	return string(text), err == nil
 }
 
 func cutSuffix(s, suffix string, ok bool) (string, bool) {

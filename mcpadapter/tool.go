@@ -1,6 +1,7 @@
 package mcpadapter
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -19,8 +20,10 @@ const StatusTool = "operation_status"
 
 // A tool is a capability as clients see it. It is immutable.
 type tool struct {
-	tool  *mcp.Tool
-	write bool
+	tool    *mcp.Tool
+	encoded []byte // as it is in a list
+	write   bool
+	headers bool // parameters may have to be in headers, which the SDK checks
 }
 
 // newTool projects a declaration. Annotations are hints for clients, and are
@@ -38,13 +41,21 @@ func newTool(d *connector.Declaration) (*tool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mcpadapter: the output of %q: %w", d.Name, err)
 	}
-	return &tool{
+	t := &tool{
 		write: d.Kind == connector.KindWrite,
 		tool: &mcp.Tool{
 			Name: d.Name, Title: d.Title, Description: d.Description,
 			InputSchema: input.Model(), OutputSchema: output, Annotations: annotations(d),
 		},
-	}, nil
+	}
+	return t, t.encode()
+}
+
+// encode writes the tool as it is in a list.
+func (t *tool) encode() (err error) {
+	t.encoded, err = marshal(t.tool)
+	t.headers = bytes.Contains(t.encoded, []byte("x-mcp-header"))
+	return err
 }
 
 // annotations derives hints from what is declared. What nobody classified is
@@ -166,7 +177,7 @@ func statusTool() (*tool, error) {
 		return nil, err
 	}
 	no := false
-	return &tool{tool: &mcp.Tool{
+	t := &tool{tool: &mcp.Tool{
 		Name:  StatusTool,
 		Title: "Look up an operation",
 		Description: "Says what became of a change that was sent, by the operation_id of its result. " +
@@ -175,5 +186,6 @@ func statusTool() (*tool, error) {
 			`"description":"effect.operation_id of the result"}},"required":["operation_id"],"additionalProperties":false}`),
 		OutputSchema: output,
 		Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no},
-	}}, nil
+	}}
+	return t, t.encode()
 }

@@ -46,6 +46,7 @@ type world struct {
 	inv        *connector.Invoker
 	alice, bob authz.Principal
 	log        *bytes.Buffer
+	invoker    func(testing.TB, authz.Policy) *connector.Invoker // the same host with another policy
 
 	mu       sync.Mutex
 	hidden   map[string]bool // SUBJECT capability: not allowed now
@@ -66,9 +67,13 @@ func newWorld(t testing.TB) *world {
 		Auth: connector.Auth{Mode: connector.AuthAPIKey}}, capabilities()...)
 	require.NoError(t, err)
 	profile, eg := egresstest.Serve(t, http.HandlerFunc(w.provider))
-	w.inv, err = connector.NewInvoker(authztest.Policy(w.decide), []*authz.Authority{host}, []connector.Connector{c},
-		&connector.Options{Endpoints: []egress.Profile{profile}, Egress: eg, Credentials: keys{}, Forgetful: true})
-	require.NoError(t, err)
+	w.invoker = func(t testing.TB, policy authz.Policy) *connector.Invoker {
+		inv, err := connector.NewInvoker(policy, []*authz.Authority{host}, []connector.Connector{c},
+			&connector.Options{Endpoints: []egress.Profile{profile}, Egress: eg, Credentials: keys{}, Forgetful: true})
+		require.NoError(t, err)
+		return inv
+	}
+	w.inv = w.invoker(t, authztest.Policy(w.decide))
 	return w
 }
 
