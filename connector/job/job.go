@@ -19,6 +19,7 @@ import (
 
 	"github.com/drawbridge-sdk/drawbridge/connector"
 	"github.com/drawbridge-sdk/drawbridge/connector/sqlstore"
+	"github.com/drawbridge-sdk/drawbridge/connector/webhook"
 )
 
 const defaultTimeout = time.Minute
@@ -65,6 +66,20 @@ func Expire(artifacts interface {
 	s := Sweep{Name: "expire", Every: time.Hour}
 	if artifacts != nil { // otherwise Open refuses it
 		s.Run = artifacts.Sweep
+	}
+	return s
+}
+
+// Webhooks is a sweep that handles events that providers sent, each second, and
+// forgets old ones: see [webhook.Processor.Sweep]. One process at a time runs it,
+// with as many handlers at once as the Processor has workers; what it is at when
+// the sweep's ten minutes end is given back and goes on in the next. A host that
+// wants all its processes to handle events, or wants them sooner than a second
+// or two after they came, calls the Processor's Run instead, or as well.
+func Webhooks(p *webhook.Processor) Sweep {
+	s := Sweep{Name: "webhooks", Every: time.Second, Timeout: 10 * time.Minute}
+	if p != nil { // otherwise Open refuses it
+		s.Run = p.Sweep
 	}
 	return s
 }
@@ -167,7 +182,7 @@ func check(sweeps []Sweep) error {
 		case s.Timeout < 0:
 			why = fmt.Sprintf("want a Timeout that is not under 0; it is %v", s.Timeout)
 		case s.Run == nil:
-			why = "want a Run (Recover has none without an Invoker, or with a limit under 1; Expire none without a store)"
+			why = "want a Run (Recover has none without an Invoker, or with a limit under 1; Expire none without a store; Webhooks none without a Processor)"
 		}
 		if why != "" {
 			return fmt.Errorf("%w: sweep %d, %.50q: %s", ErrOptions, i, s.Name, why)

@@ -128,6 +128,7 @@ type database struct {
 	seal      Sealer
 	plaintext bool
 	shared    *sqldb.DB
+	group     group
 }
 
 type querier = sqldb.Querier

@@ -33,6 +33,8 @@ type place struct {
 // everywhere holds on every database. One server serves all; each test has a
 // schema of its own in it.
 var everywhere = map[string]func(t *testing.T, fresh func(t testing.TB) place){
+	"Inbox_P5":                  testInbox_P5,
+	"InboxCommits_P5":           testInboxCommits_P5,
 	"Approvals_W1":              testApprovals_W1,
 	"ApprovalIsUsedOnce_W1":     testApprovalIsUsedOnce_W1,
 	"Sealed_R10":                testSealed_R10,
