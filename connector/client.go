@@ -350,10 +350,20 @@ type draft struct {
 	method, path, query string
 	header              http.Header
 	body                []byte
+	varies              []string // headers that were left out
 }
 
 func (s *state) draft(r *egress.Request) draft {
-	return draft{s.endpoint.Origin(), s.conn.Account, r.Method, r.Path, r.Query, r.Header.Clone(), slices.Clone(r.Body)}
+	d := draft{s.endpoint.Origin(), s.conn.Account, r.Method, r.Path, r.Query, r.Header.Clone(), slices.Clone(r.Body), nil}
+	if m, err := s.match(r); err == nil {
+		for _, name := range s.cap.varies[m.Route.Pattern] {
+			if d.header.Get(name) != "" {
+				d.header.Del(name)
+				d.varies = append(d.varies, name)
+			}
+		}
+	}
+	return d
 }
 
 // digest covers where it goes, as whom, and every byte that the connector
@@ -399,6 +409,9 @@ func (d draft) String() string {
 	}
 	for _, k := range d.names() {
 		b.WriteString("\n" + k + ": " + strings.Join(d.header[k], ", "))
+	}
+	for _, k := range d.varies {
+		b.WriteString("\n" + k + ": (whatever it is then; not a part of what is approved)")
 	}
 	if len(d.body) > 0 {
 		b.WriteString("\n\n")

@@ -51,10 +51,23 @@ func (p *path) rebuilt(r *toolresult.Result) *toolresult.Result {
 	for _, o := range o.Sources[:min(len(o.Sources), mostSources)] {
 		source := p.facts(o)
 		source.Service, source.FetchedAt, source.RequestID = short(o.Service, longestFact), o.FetchedAt, short(o.RequestID, longestFact)
-		source.Trust = min(o.Trust, trust)
+		source.Trust = min(lowest(&o, 0), trust)
 		out.Provenance.Sources = append(out.Provenance.Sources, source)
 	}
 	return out
+}
+
+// lowest is the trust of a source and of all that it joins. What is nested too
+// deeply to be looked at is not trusted.
+func lowest(o *toolresult.Provenance, depth int) toolresult.Trust {
+	if depth > 8 {
+		return toolresult.Untrusted
+	}
+	trust := o.Trust
+	for i := range o.Sources {
+		trust = min(trust, lowest(&o.Sources[i], depth+1))
+	}
+	return trust
 }
 
 // facts are what a connector may say about where an answer came from.

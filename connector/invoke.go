@@ -497,6 +497,11 @@ func (p *path) failure(code toolresult.ErrorCode, err error, seen []seen) *toolr
 	if f != nil {
 		e = f.error(code, e)
 	}
+	if f != nil && f.message != nil && f.code == code && p.local() && code != toolresult.NotFound && code != toolresult.PermissionDenied {
+		// Nothing but the connector saw what the provider said.
+		d := f.message.Diagnostics.Bounded()
+		e = e.WithDiagnostics(toolresult.Diagnostics{Provider: p.cap.info.ID, ProviderCode: d.ProviderCode, ProviderText: d.ProviderText})
+	}
 	for _, x := range slices.Backward(seen) {
 		if x.Phase == egress.PhaseAnswered && !x.Ruling.OK {
 			if code == toolresult.NotFound || code == toolresult.PermissionDenied {

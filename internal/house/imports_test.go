@@ -47,6 +47,7 @@ var may = map[string]string{
 	"connector/release":                  "connector+",
 	"mcpadapter":                         "connector+",
 	"mcpadapter/functioncall":            "connector+",
+	"mcpadapter/remote":                  "connector+ internal/mcpwire internal/defuse",
 	"skill":                              "toolresult internal/strictyaml", // who only reads and checks skills needs no policy
 	"skill/registry":                     "skill+ authz+ internal/strictjson",
 	"skill/registry/sqlregistry":         "skill/registry+ connector/sqlstore+",
@@ -55,6 +56,8 @@ var may = map[string]string{
 	"skill/profile":                      "skill/loader+ connector+",
 	"internal/aead":                      "",
 	"internal/alr":                       "",
+	"internal/defuse":                    "",
+	"internal/mcpwire":                   "internal/strictjson",
 	"internal/evidence":                  "sandbox/egress+ connector/provider+",
 	"internal/ledger":                    "connector/operation+ internal/evidence+",
 	"internal/route":                     "internal/scopeql internal/strictjson",

@@ -41,7 +41,7 @@ func (t *Table) Build(pattern string, params map[string]string) (path, query str
 			return "", "", ErrPath
 		}
 	}
-	if t.find(c.method, segs) != c { // and as this route, not as a more specific one
+	if t.find(c.method, segs, func(x *compiled) bool { return !excludes(x, c) }) != c { // and as this route, not as a more specific one
 		return "", "", ErrRoute
 	}
 	return path, q.Encode(), nil

@@ -24,7 +24,7 @@ func (t *Table) Match(req *Request, conn map[string]string) (*Match, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := t.find(req.Method, segs)
+	c := t.find(req.Method, segs, holds(req))
 	if c == nil {
 		return nil, ErrRoute
 	}
@@ -75,10 +75,10 @@ func sameHeader(a, b string) bool {
 	return true
 }
 
-// find returns the most specific route.
-func (t *Table) find(method string, segs []string) (best *compiled) {
+// find returns the most specific route of those whose conditions hold.
+func (t *Table) find(method string, segs []string, holds func(*compiled) bool) (best *compiled) {
 	for _, c := range t.routes {
-		if c.method == method && len(c.segs) == len(segs) && c.matches(segs) && (best == nil || compare(c.segs, best.segs) == first) {
+		if c.method == method && len(c.segs) == len(segs) && c.matches(segs) && holds(c) && (best == nil || compare(c.segs, best.segs) == first) {
 			best = c
 		}
 	}
