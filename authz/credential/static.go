@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -48,9 +47,10 @@ type StaticOptions struct {
 // concurrent use. The zero Static has no key and refuses everything. Use
 // [Join] for several.
 type Static struct {
-	tenant, origin string
-	secret         func(context.Context) ([]byte, error)
-	opts           StaticOptions
+	tenant string
+	place  Placement
+	secret func(context.Context) ([]byte, error)
+	opts   StaticOptions
 
 	mu       sync.Mutex
 	disabled bool
@@ -75,18 +75,9 @@ func NewStatic(tenant, origin string, secret func(context.Context) ([]byte, erro
 	if tenant == "" || secret == nil {
 		return nil, errors.New("credential: a static key needs a tenant and a function that reads it")
 	}
-	var err error
-	if s.origin, err = parseOrigin(origin); err != nil {
-		return nil, err
-	}
 	o := &s.opts
-	if o.Header == "" {
-		if o.Prefix != "" {
-			return nil, errors.New("credential: Prefix needs a Header: without one the prefix is Bearer")
-		}
-		o.Header, o.Prefix = "Authorization", "Bearer "
-	}
-	if err := checkHeader(o.Header, o.Prefix); err != nil {
+	var err error
+	if s.place, err = NewPlacement(origin, &PlacementOptions{Header: o.Header, Prefix: o.Prefix}); err != nil {
 		return nil, err
 	}
 	if o.Lifetime < 0 {
@@ -171,29 +162,17 @@ func (s *Static) Apply(ctx context.Context, h Handle, origin string, req *http.R
 	if err := s.Check(ctx, h); err != nil {
 		return err
 	}
-	if origin != s.origin || !sendsTo(req, origin) {
+	if !s.place.Serves(origin, req) {
 		return toolresult.NewError(toolresult.EgressDenied, "the credential is for another origin")
 	}
 	key, err := s.secret(ctx)
-	if err == nil {
-		err = checkKey(key)
-	}
 	if err != nil {
 		return toolresult.WrapError(toolresult.ProviderUnavailable, "the credential cannot be read now", err)
 	}
 	if err := s.Check(ctx, h); err != nil {
 		return err // it ended while the key was read
 	}
-	if req.Header == nil {
-		req.Header = http.Header{}
-	}
-	for name := range req.Header { // in any spelling
-		if strings.EqualFold(name, s.opts.Header) {
-			delete(req.Header, name)
-		}
-	}
-	req.Header.Set(s.opts.Header, s.opts.Prefix+string(key))
-	return nil
+	return s.place.Put(origin, req, key)
 }
 
 // Check implements [Broker].
