@@ -307,7 +307,9 @@ func (p *provider) session(ctx context.Context, secret token.Secret, effect egre
 			}
 			return egress.Changes, nil
 		},
-		Authorize: func(_ context.Context, origin string, r *http.Request) error { return p.put(origin, r, secret.Reveal()) },
+		Authorize: func(_ context.Context, origin string, r *http.Request) error {
+			return p.put(origin, r, secret.Reveal())
+		},
 	})
 	defer s.Close()
 	return f(ctx, s.Client(), strings.TrimSuffix(p.api.BaseURL(), "/"))

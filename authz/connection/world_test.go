@@ -239,8 +239,8 @@ func (w *world) apply(m *connection.Manager, h credential.Handle) (string, error
 type flaky struct {
 	connection.Store
 	mu    sync.Mutex
-	fails int                         // swaps that fail before they are made
-	after int                         // swaps that fail after they were made
+	fails int                          // swaps that fail before they are made
+	after int                          // swaps that fail after they were made
 	only  func(connection.Record) bool // which; nil: all
 }
 
