@@ -69,6 +69,7 @@ var may = map[string]string{
 	"internal/strictyaml":                "",
 	"internal/ci/summary":                "",
 	"internal/peers":                     "internal/alr",
+	"internal/page":                      "",
 }
 
 // only says which packages may import what is heavy or what decides a design,
