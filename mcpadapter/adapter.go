@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -95,6 +96,10 @@ type Options struct {
 	// replicas do not share.
 	Spent SpentStore
 
+	// Subscriptions lets clients subscribe to resources; the host says with
+	// [Adapter.ResourceUpdated] when one has changed.
+	Subscriptions bool
+
 	// Logging lets clients ask for log messages, which are the notes of a
 	// call's progress. It is deprecated in revision 2026-07-28.
 	Logging bool
@@ -119,6 +124,13 @@ type Options struct {
 	// may call over HTTP. Nil: none but the server's own.
 	Origins []string
 
+	// SessionTimeout lets clients of revisions before 2026-07-28 have sessions
+	// over HTTP, without which they can be asked nothing; one that is not used
+	// for so long ends. A session proves nothing: every request is
+	// authenticated. Sessions are in one process, so that a client has to come
+	// back to the same replica. 0: no sessions.
+	SessionTimeout time.Duration
+
 	// Logger gets what operators need: why a caller is not known, and what is
 	// wrong with a declaration. Nil: nothing is logged.
 	Logger *slog.Logger
@@ -127,15 +139,18 @@ type Options struct {
 // Adapter serves an Invoker over MCP. It is made by [New], is safe for
 // concurrent use, and keeps nothing about a caller.
 type Adapter struct {
-	inv     *connector.Invoker
-	who     PrincipalFunc
-	opts    Options
-	origins *http.CrossOriginProtection
-	front   *mcp.Server // for connections that stay; HTTP when the policy cannot be asked
-	classes classes
-	views   views
-	metas   metas
-	states  *states
+	inv      *connector.Invoker
+	who      PrincipalFunc
+	opts     Options
+	origins  *http.CrossOriginProtection
+	front    *mcp.Server // for connections that stay; HTTP when the policy cannot be asked
+	classes  classes
+	views    views
+	metas    metas
+	states   *states
+	sessions *sessions // nil: none
+	work     *work
+	streams  streams
 
 	resources []resource
 	notTools  map[string]bool // capabilities that are shown as something else
@@ -161,7 +176,7 @@ func New(inv *connector.Invoker, who PrincipalFunc, opts *Options) (*Adapter, er
 	case who == nil:
 		return nil, errors.New("mcpadapter: New needs a PrincipalFunc; without one nobody is known, and nothing is served")
 	}
-	a := &Adapter{inv: inv, who: who, tools: map[string]*tool{}}
+	a := &Adapter{inv: inv, who: who, tools: map[string]*tool{}, work: newWork()}
 	if opts != nil {
 		a.opts = *opts
 	}
@@ -174,7 +189,7 @@ func New(inv *connector.Invoker, who PrincipalFunc, opts *Options) (*Adapter, er
 	if a.opts.MaxRequestBytes == 0 {
 		a.opts.MaxRequestBytes = defaultRequestBytes
 	}
-	if a.opts.MaxRequestBytes < 0 || a.opts.MaxTextBytes < 0 || a.opts.MaxContentBytes < 0 {
+	if a.opts.MaxRequestBytes < 0 || a.opts.MaxTextBytes < 0 || a.opts.MaxContentBytes < 0 || a.opts.SessionTimeout < 0 {
 		return nil, errors.New("mcpadapter: a limit in Options is negative; 0 is the default")
 	}
 	a.opts.Hosts = slices.Clone(a.opts.Hosts)
@@ -196,8 +211,10 @@ func New(inv *connector.Invoker, who PrincipalFunc, opts *Options) (*Adapter, er
 	if a.serverInfo, err = marshal(mcp.Meta{mcp.MetaKeyServerInfo: a.implementation()}); err != nil {
 		return nil, err
 	}
-	a.front = a.server()
-	a.front.AddReceivingMiddleware(a.serve)
+	a.front = a.server(nil)
+	if a.opts.SessionTimeout > 0 {
+		a.sessions = newSessions(a, a.opts.SessionTimeout)
+	}
 	return a, nil
 }
 
@@ -217,13 +234,23 @@ func (a *Adapter) show() (err error) {
 	return checkPrompts(a.opts.Prompts)
 }
 
-// server makes a server of the SDK without tools.
-func (a *Adapter) server() *mcp.Server {
-	return mcp.NewServer(a.implementation(), &mcp.ServerOptions{
+// server makes a server of the SDK without tools. ids makes the ids of its
+// sessions; nil is the SDK's own way.
+func (a *Adapter) server(ids func() string) *mcp.Server {
+	opts := &mcp.ServerOptions{
 		Instructions: a.opts.Instructions,
 		Capabilities: a.capabilities(),
+		GetSessionID: ids,
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { *c = private() },
-	})
+	}
+	if a.opts.Subscriptions { // serve and send decide
+		opts.SubscribeHandler = func(context.Context, *mcp.SubscribeRequest) error { return nil }
+		opts.UnsubscribeHandler = func(context.Context, *mcp.UnsubscribeRequest) error { return nil }
+	}
+	s := mcp.NewServer(&mcp.Implementation{Name: a.opts.Name, Version: a.opts.Version}, opts)
+	s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler { return a.serve(s, next) })
+	s.AddSendingMiddleware(a.send)
+	return s
 }
 
 func (a *Adapter) implementation() *mcp.Implementation {
@@ -235,7 +262,7 @@ func (a *Adapter) implementation() *mcp.Implementation {
 func (a *Adapter) capabilities() *mcp.ServerCapabilities {
 	c := &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}
 	if len(a.resources) > 0 || a.opts.Artifacts {
-		c.Resources = &mcp.ResourceCapabilities{}
+		c.Resources = &mcp.ResourceCapabilities{Subscribe: a.opts.Subscriptions}
 	}
 	if len(a.opts.Prompts) > 0 {
 		c.Prompts = &mcp.PromptCapabilities{}
@@ -266,6 +293,8 @@ func (a *Adapter) served(method string) bool {
 		return c.Prompts != nil
 	case "completion/complete":
 		return c.Completions != nil
+	case "resources/subscribe", "resources/unsubscribe", "subscriptions/listen":
+		return c.Resources != nil && a.opts.Subscriptions
 	case "logging/setLevel":
 		return c.Logging != nil
 	}
@@ -286,7 +315,7 @@ func (a *Adapter) Connect(ctx context.Context, t mcp.Transport) (*mcp.ServerSess
 // A request is what is known about one HTTP request.
 type request struct {
 	principal authz.Principal
-	class     *class // nil: the policy cannot be asked
+	class     *class // nil: the policy cannot be asked, or it is a session
 }
 
 type requestKey struct{}
@@ -301,11 +330,12 @@ func (a *Adapter) caller(ctx context.Context) (authz.Principal, error) {
 
 // serve answers what depends on who asks, and leaves the rest to the SDK.
 // Everything is asked anew with each request.
-func (a *Adapter) serve(next mcp.MethodHandler) mcp.MethodHandler {
+func (a *Adapter) serve(s *mcp.Server, next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if !a.served(method) {
 			return nil, unknownMethod()
 		}
+		ctx = a.sessions.call(ctx, req)
 		r, _ := ctx.Value(requestKey{}).(*request)
 		switch req := req.(type) {
 		case *mcp.ListToolsRequest:
@@ -331,6 +361,14 @@ func (a *Adapter) serve(next mcp.MethodHandler) mcp.MethodHandler {
 			return guarded(ctx, a, req, func(ctx context.Context, req *mcp.CompleteRequest) (mcp.Result, error) {
 				return orError(a.complete(ctx, req))
 			})
+		case *mcp.SubscriptionsListenRequest:
+			return a.listen(ctx, s, req, func(ctx context.Context) (mcp.Result, error) { return next(ctx, method, req) })
+		case *mcp.SubscribeRequest:
+			return a.subscribe(ctx, s, req, func(ctx context.Context) (mcp.Result, error) { return next(ctx, method, req) })
+		case *mcp.UnsubscribeRequest:
+			if req.Params != nil {
+				a.streams.remove(req.Session, req.Params.URI)
+			}
 		}
 		return next(ctx, method, req)
 	}

@@ -277,13 +277,12 @@ func (a *Adapter) tool(name string) (*tool, error) {
 // describe their parameters.
 func (a *Adapter) serverOf(c *class) *mcp.Server {
 	c.once.Do(func() {
-		c.server = a.server()
+		c.server = a.server(nil)
 		for _, t := range c.sorted {
 			c.server.AddTool(t, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 				return nil, internalError() // calls are answered before they come here
 			})
 		}
-		c.server.AddReceivingMiddleware(a.serve)
 	})
 	return c.server
 }

@@ -22,15 +22,17 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
-// HTTP returns the handler of the Streamable HTTP transport, for one URL. It
-// keeps no sessions: each POST is authenticated, listed and authorized by
+// HTTP returns the handler of the Streamable HTTP transport, for one URL and all
+// revisions. It keeps no sessions unless [Options.SessionTimeout] says so, and
+// with them, too, each request is authenticated, listed and authorized by
 // itself. It refuses pages of other origins and, see [Options.Hosts], other
 // hosts, bodies over [Options.MaxRequestBytes], and batches, before anything is
 // read or asked. What it refuses is answered as JSON-RPC with the id of the
 // request where that can be read, so that a client's other calls go on.
 //
 // A client that goes away cancels its call when it speaks 2026-07-28; for older
-// revisions the protocol says otherwise, and a call ends by its own deadline.
+// revisions the protocol says otherwise: a session cancels by a notification,
+// and otherwise a call ends by its own deadline.
 func (a *Adapter) HTTP() http.Handler {
 	sdk := mcp.NewStreamableHTTPHandler(a.serverFor, &mcp.StreamableHTTPOptions{
 		Stateless:                    true,
@@ -39,16 +41,22 @@ func (a *Adapter) HTTP() http.Handler {
 		DisableLocalhostProtection:   true, // hostAllowed, which knows Options.Hosts
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		session := a.sessions != nil && (r.Method == http.MethodGet || r.Method == http.MethodDelete) && r.Header.Get(sessionHeader) != ""
 		switch {
 		case !a.hostAllowed(r):
 			refuse(w, nil, refusal{status: http.StatusForbidden, code: toolresult.PermissionDenied, message: "this host is not served"})
-		case a.origins.Check(r) != nil:
+		case !a.originAllowed(r):
 			refuse(w, nil, refusal{status: http.StatusForbidden, code: toolresult.PermissionDenied, message: "pages of this origin may not call"})
-		case r.Method != http.MethodPost:
+		case r.Method != http.MethodPost && !session:
 			w.Header().Set("Allow", http.MethodPost)
 			refuse(w, nil, refusal{status: http.StatusMethodNotAllowed, code: toolresult.Unsupported, message: "only POST is served"})
+		case !a.work.begin():
+			refuse(w, nil, refusal{status: http.StatusServiceUnavailable, code: toolresult.ProviderUnavailable, message: "the server is about to end"})
 		default:
-			a.post(w, r, sdk)
+			defer a.work.end()
+			ctx, cancel := a.work.context(r.Context())
+			defer cancel()
+			a.post(w, r.WithContext(ctx), sdk)
 		}
 	})
 }
@@ -77,15 +85,30 @@ func (a *Adapter) post(w http.ResponseWriter, r *http.Request, sdk http.Handler)
 		return
 	}
 	state := &request{principal: who}
+	if a.sessions.wants(r, body) {
+		a.sessions.serve(w, without(r, body, nobody(r.Context())), body, who)
+		return
+	}
 	state.class, err = a.classOf(r.Context(), who)
 	if refused := a.refusal(r.Context(), err); err != nil && (refused.status == http.StatusUnauthorized || !isCall(body)) {
 		refuse(w, body, refused)
 		return
 	}
-	r = r.Clone(context.WithValue(r.Context(), requestKey{}, state))
-	r.Body = io.NopCloser(bytes.NewReader(body))
+	r = without(r, body, context.WithValue(r.Context(), requestKey{}, state))
 	decodeName(r.Header)
 	sdk.ServeHTTP(w, r)
+}
+
+// without returns the request for the SDK, which hands headers on to everything
+// behind it: without what the caller is known by, and what only this package
+// says.
+func without(r *http.Request, body []byte, ctx context.Context) *http.Request {
+	r = r.Clone(ctx)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	for _, name := range []string{"Authorization", "Proxy-Authorization", "Cookie", "Dpop", callHeader} {
+		r.Header.Del(name)
+	}
+	return r
 }
 
 // serverFor is asked by the SDK, more than once for a request.
@@ -132,6 +155,14 @@ func cutSuffix(s, suffix string, ok bool) (string, bool) {
 func isBatch(body []byte) bool {
 	body = bytes.TrimLeft(body, " \t\r\n")
 	return len(body) > 0 && body[0] == '['
+}
+
+// originAllowed guards against pages of other origins. The standard library lets
+// them GET, which here would open a stream.
+func (a *Adapter) originAllowed(r *http.Request) bool {
+	post := *r
+	post.Method = http.MethodPost
+	return a.origins.Check(&post) == nil
 }
 
 // hostAllowed guards against names that somebody else lets point here.

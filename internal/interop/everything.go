@@ -310,7 +310,7 @@ func everything() (*mcpadapter.Adapter, error) {
 	}}
 	arg := mcpadapter.Completion{Capability: "prompt_simple"}
 	return mcpadapter.New(inv, func(context.Context, *http.Request) (authz.Principal, error) { return anyone, nil }, &mcpadapter.Options{
-		Name: "everything", Version: "1.0.0", Ask: ask, Content: content, Logging: true,
+		Name: "everything", Version: "1.0.0", Ask: ask, Content: content, Logging: true, Subscriptions: true, SessionTimeout: time.Minute,
 		Resources: []mcpadapter.Resource{
 			{URI: "test://static-text", Capability: "resource_text", MIMEType: "text/plain", Contents: asText},
 			{URI: "test://static-binary", Capability: "resource_binary", MIMEType: "image/png", Contents: asBlob},
