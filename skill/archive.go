@@ -137,7 +137,7 @@ func (b *builder) member(h *tar.Header, r io.Reader) error {
 		if name == "" || name == "." {
 			return nil
 		}
-		if what := cmp.Or(checkPath(name, b.limits.Depth), b.names.add(name, false)); what != "" {
+		if what := b.step(name); what != "" {
 			return &PathError{Path: h.Name, Text: what}
 		}
 		return nil

@@ -201,6 +201,10 @@ func TestArchiveAttacks_L2(t *testing.T) {
 		{"a path with .. behind ./", packed(t, file("./../x", "")), "has .. in its path"},
 		{"an absolute path", packed(t, file("/etc/cron.d/x", "")), "absolute path"},
 		{"an absolute path behind ./", packed(t, file(".//etc/x", "")), "absolute path"},
+		{"a directory with an absolute path", packed(t, entryDir("/a")), "absolute path"}, // it was never done with, once
+		{"a directory with ..", packed(t, entryDir("../a")), "has .. in its path"},
+		{"a directory in form NFD", packed(t, entryDir("cafe\u0301")), "form NFC"},
+		{"a directory that is too deep", packed(t, entryDir("a/b/c/d/e/f/g/h/i")), "directories deep"},
 		{"a path of Windows", packed(t, file(`..\..\x`, "")), "backslash"},
 		{"a drive", packed(t, file("C:/x", "")), "Windows refuses"},
 		{"an empty step", packed(t, file("a//b", "")), "empty step"},

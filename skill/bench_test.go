@@ -50,3 +50,21 @@ func BenchmarkCorpus(b *testing.B) {
 		}
 	})
 }
+
+// What an attacker writes costs what its length says: one megabyte of beginnings
+// of links was looked at once for each of them.
+func TestHostileText_L1(t *testing.T) {
+	for _, row := range []struct{ name, unit string }{
+		{"beginnings of links", "](("},
+		{"links that do not end", "[a](<"},
+		{"definitions", "[a]: x\n"},
+		{"backticks", "`](x)"},
+		{"fences", "```\n"},
+		{"links out of the skill", "[a](../b) "},
+	} {
+		text := []byte("---\nname: a\ndescription: b\n---\n" + strings.Repeat(row.unit, 1_000_000/len(row.unit)))
+		doc, err := Parse(text)
+		require.NoError(t, err, row.name)
+		_ = doc.Check(Portable(), "a")
+	}
+}

@@ -46,9 +46,12 @@ func (d *Document) links() iter.Seq[link] {
 			if code != "" || strings.IndexByte(line, ']') < 0 {
 				continue
 			}
+			column, counted := 1, 0
 			for target, at := range targets(line) {
 				l, ok := classify(target)
-				l.line, l.column = number, 1+utf8.RuneCountInString(line[:at])
+				column += utf8.RuneCountInString(line[counted:at])
+				counted = at
+				l.line, l.column = number, column
 				if ok && !yield(l) {
 					return
 				}
@@ -76,7 +79,8 @@ func codeFence(line string) string {
 	return line[i:n]
 }
 
-// targets finds what the links of one line lead to, with their offsets.
+// targets finds what the links of one line lead to, with their offsets. It looks
+// at each byte once, however the line is made.
 func targets(line string) iter.Seq2[string, int] {
 	return func(yield func(string, int) bool) {
 		if s := strings.TrimLeft(line, " "); strings.HasPrefix(s, "[") && !strings.HasPrefix(s, "[^") {
@@ -91,9 +95,11 @@ func targets(line string) iter.Seq2[string, int] {
 			case line[i] == '`':
 				span = !span && strings.IndexByte(line[i+1:], '`') >= 0
 			case !span && strings.HasPrefix(line[i:], "]("):
-				if !yield(destination(line[i+2:]), i+2) {
+				to := destination(line[i+2:])
+				if !yield(to, i+2) {
 					return
 				}
+				i += 1 + len(to) // what is inside of it is no link
 			}
 		}
 	}

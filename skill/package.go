@@ -138,6 +138,14 @@ func (b *builder) room(p string, size int64) error {
 	return &PathError{Path: p, Text: what}
 }
 
+// step says why a directory cannot be part of the package, or "".
+func (b *builder) step(p string) string {
+	if what := checkPath(p, b.limits.Depth); what != "" {
+		return what // names are for proper paths alone
+	}
+	return b.names.add(p, false)
+}
+
 // take reads a file of a known size.
 func (b *builder) take(p string, size int64, executable bool, r io.Reader) error {
 	var buf bytes.Buffer
@@ -189,7 +197,7 @@ func (b *builder) entry(root *os.Root, p string) error {
 		return err
 	}
 	if info.IsDir() {
-		if what := cmp.Or(checkPath(p, b.limits.Depth), b.names.add(p, false)); what != "" {
+		if what := b.step(p); what != "" {
 			return &PathError{Path: p, Text: what}
 		}
 		return b.directory(root, p)

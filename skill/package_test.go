@@ -232,6 +232,7 @@ func FuzzMembers(f *testing.F) {
 	f.Add("scripts/x", "scripts/X", byte(tar.TypeReg), int64(0o755), "a")
 	f.Add("../x", "a/b/../c", byte(tar.TypeSymlink), int64(0o4755), "b")
 	f.Add("caf\u00e9", "cafe\u0301", byte(tar.TypeDir), int64(0), "")
+	f.Add("00", "/a", byte(tar.TypeDir), int64(0), "d")
 	f.Add("com1.txt", "a\\b", byte(tar.TypeReg), int64(0), "c")
 	f.Fuzz(func(t *testing.T, a, b string, typ byte, mode int64, text string) {
 		var raw bytes.Buffer

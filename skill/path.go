@@ -93,13 +93,13 @@ type names struct {
 	files map[string]bool   // folded
 }
 
-// add says why a path cannot stand beside the others, or "". Every directory on
-// the way is a name too.
+// add says why a path that checkPath takes cannot stand beside the others, or "".
+// Every directory on the way is a name too.
 func (n *names) add(p string, file bool) string {
 	if n.seen == nil {
 		n.seen, n.files = map[string]string{}, map[string]bool{}
 	}
-	for d := path.Dir(p); d != "."; d = path.Dir(d) {
+	for d := path.Dir(p); d != "." && d != "/"; d = path.Dir(d) {
 		if n.files[fold(d)] {
 			return "lies below a path that is a file"
 		}
