@@ -70,6 +70,13 @@ var may = map[string]string{
 	"internal/ci/summary":                "",
 	"internal/peers":                     "internal/alr",
 	"internal/page":                      "",
+
+	"connector/connectortest":                 "connector/connectortest/internal/reads+ connector/connectortest/internal/writes+",
+	"connector/connectortest/check":           "connector/release+ sandbox/egress/egresstest+ connector/connectortest/fault",
+	"connector/connectortest/fault":           "",
+	"connector/connectortest/internal/reads":  "connector/connectortest/check+",
+	"connector/connectortest/internal/writes": "connector/connectortest/check+",
+	"internal/mutants":                        "connector/connectortest/check+", // beside the harness: connectors that are wrong on purpose
 }
 
 // only says which packages may import what is heavy or what decides a design,
@@ -85,7 +92,7 @@ var only = []struct{ path, prefix, why string }{
 	{"modernc.org/sqlite", "internal/crashtest examples", "the program chooses the driver, and only it pays for it"},
 	{"github.com/jackc/pgx/v5", "internal/crashtest examples", "the program chooses the driver, and only it pays for it"},
 	{"github.com/riverqueue/river", "connector/job", "one job engine, behind one package: it weighs 5 MB and brings the drivers of PostgreSQL with it"},
-	{"testing", "authz/authztest authz/bearer/bearertest authz/connection/connectiontest sandbox/egress/egresstest sandbox/sandboxtest connector/artifact/artifacttest connector/operation/operationtest connector/webhook/webhooktest skill/registry/registrytest connector/connectortest internal/peers internal/interop internal/crashtest examples", "testing in production code registers flags and weighs"},
+	{"testing", "authz/authztest authz/bearer/bearertest authz/connection/connectiontest sandbox/egress/egresstest sandbox/sandboxtest connector/artifact/artifacttest connector/operation/operationtest connector/webhook/webhooktest skill/registry/registrytest connector/connectortest internal/mutants internal/peers internal/interop internal/crashtest examples", "testing in production code registers flags and weighs"},
 }
 
 type listed struct {

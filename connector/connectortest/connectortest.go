@@ -1,0 +1,169 @@
+package connectortest
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drawbridge-sdk/drawbridge/connector"
+	"github.com/drawbridge-sdk/drawbridge/connector/connectortest/check"
+	"github.com/drawbridge-sdk/drawbridge/connector/connectortest/internal/reads"
+	"github.com/drawbridge-sdk/drawbridge/connector/connectortest/internal/writes"
+)
+
+// What an author fills in is declared in package check, so that a check can be
+// written without this package.
+type (
+	Fixture = check.Fixture
+	Double  = check.Double
+	Sample  = check.Sample
+	Waiver  = check.Waiver
+	Host    = check.Host
+	Surface = check.Surface
+	Real    = check.Real
+	Report  = check.Report
+	Result  = check.Result
+)
+
+// Newest is the newest frozen set of requirements.
+const Newest = "2026.12"
+
+var modeFlag = flag.String("connectortest.mode", "double", "how the provider is held: double, replay, sandbox or live")
+
+// Checks returns the catalogue in a fixed order. The caller owns the slice.
+func Checks() []check.Check {
+	return slices.Concat(reads.Checks(), writes.Checks())
+}
+
+// Outline writes what callers of a released version rely on. See
+// [check.Outline].
+func Outline(m connector.Manifest) []byte { return check.Outline(m) }
+
+// Test runs every check in a subtest of its own, and fails the test for each
+// scored one that is not green:
+//
+//	go test -run TestConnector/cursor
+func Test(t *testing.T, f Fixture) {
+	t.Helper()
+	s := open(t, &f)
+	report := head(s, &f)
+	list := Checks()
+	for _, c := range list {
+		t.Run(c.ID, func(t *testing.T) {
+			r := judge(check.Do(t, s, &c), &c, &f, time.Now())
+			report.Results = append(report.Results, r)
+			tell(t, &r)
+		})
+	}
+	for _, w := range unknownWaivers(&f, list) {
+		t.Error(w)
+	}
+	t.Logf("%s %s: conformant: %s; %s; by requirements %s, in mode %s", report.Connector, report.Version, report.Conformant(), counts(report), report.Requirements, report.Mode)
+}
+
+// Run runs all checks and returns what they said. It fails the test only if the
+// fixture lacks what it needs.
+func Run(t *testing.T, f Fixture) *Report {
+	t.Helper()
+	s := open(t, &f)
+	report := head(s, &f)
+	for _, c := range Checks() {
+		report.Results = append(report.Results, judge(check.Do(t, s, &c), &c, &f, time.Now()))
+	}
+	return report
+}
+
+func open(t *testing.T, f *Fixture) *check.Subject {
+	t.Helper()
+	var mode check.Mode
+	if err := mode.UnmarshalText([]byte(*modeFlag)); err != nil || mode == 0 {
+		t.Fatalf("connectortest: -connectortest.mode=%s is none of double, replay, sandbox and live", *modeFlag)
+	}
+	if f.Requirements == "" {
+		f.Requirements = Newest
+	}
+	s, err := check.Open(t, f, mode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func head(s *check.Subject, f *Fixture) *Report {
+	return &Report{Connector: s.Manifest.ID, Version: s.Manifest.Version, Manifest: check.Digest(s.Manifest), Requirements: f.Requirements, Mode: s.Mode}
+}
+
+// judge applies the requirements and the waivers.
+func judge(r Result, c *check.Check, f *Fixture, now time.Time) Result {
+	r.Scored = c.Since != "" && c.Since <= f.Requirements
+	i := slices.IndexFunc(f.Waive, func(w Waiver) bool { return w.Check == c.ID })
+	if i < 0 {
+		return r
+	}
+	w := f.Waive[i]
+	wrong := ""
+	switch {
+	case w.Reason == "" || w.Issue == "" || w.Until.IsZero():
+		wrong = "the waiver lacks its reason, its issue or its date"
+	case now.After(w.Until):
+		wrong = "the waiver is over since " + w.Until.Format(time.DateOnly)
+	case r.Verdict.Green():
+		wrong = "the waiver is not needed any more: the check passes"
+	case r.Verdict == check.Fail:
+		r.Verdict, r.Reason = check.Waived, fmt.Sprintf("%s (%s, until %s)", w.Reason, w.Issue, w.Until.Format(time.DateOnly))
+	}
+	if wrong != "" {
+		r.Verdict = check.Fail
+		r.Findings = append(r.Findings, check.Finding{Got: wrong, Want: "a waiver that says why, where and until when a check may fail"})
+	}
+	return r
+}
+
+func unknownWaivers(f *Fixture, list []check.Check) (out []string) {
+	for _, w := range f.Waive {
+		if !slices.ContainsFunc(list, func(c check.Check) bool { return c.ID == w.Check }) {
+			out = append(out, fmt.Sprintf("connectortest: a waiver names %q, which is no check", w.Check))
+		}
+	}
+	return out
+}
+
+// tell says what a result means to whoever reads the test's output.
+func tell(t *testing.T, r *Result) {
+	t.Helper()
+	mark := "in mode " + r.Mode.String()
+	if !r.Scored {
+		mark += ", not scored"
+	}
+	switch {
+	case r.Verdict == check.Pass:
+		t.Logf("pass (%s): %s", mark, r.Promise)
+	case r.Verdict.Green(), r.Verdict == check.Waived:
+		t.Logf("%s (%s): %s: %s", r.Verdict, mark, r.Promise, r.Reason)
+	default:
+		say := t.Errorf
+		if !r.Scored {
+			say = t.Logf
+		}
+		say("%s (%s)\npromise: %s\n%s%s", r.Verdict, mark, r.Promise, evidence(r), r.Transcript)
+	}
+}
+
+func evidence(r *Result) string {
+	var b strings.Builder
+	if r.Reason != "" {
+		fmt.Fprintf(&b, "why:     %s\n", r.Reason)
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "got:     %s\nwant:    %s\n", f.Got, f.Want)
+	}
+	return b.String()
+}
+
+func counts(r *Report) string {
+	return fmt.Sprintf("%d pass, %d fail, %d inconclusive, %d not applicable, %d waived, %d broken",
+		r.Count(check.Pass), r.Count(check.Fail), r.Count(check.Inconclusive), r.Count(check.NotApplicable), r.Count(check.Waived), r.Count(check.Broken))
+}

@@ -1,0 +1,4 @@
+package mutants
+
+// writeMutants are those of connectortest/internal/writes.
+var writeMutants = []Mutant{}

@@ -1,0 +1,49 @@
+package mutants
+
+import (
+	"slices"
+	"sync"
+)
+
+// Mutant is one deliberate error of a reference.
+type Mutant struct {
+	// Name is what d.is is asked for.
+	Name string
+
+	// Copies says which public bug it is, with a reference where one can look.
+	Copies string
+}
+
+// All returns the catalogue in a fixed order.
+func All() []Mutant {
+	return slices.Concat(manifestMutants, readMutants, surfaceMutants, writeMutants)
+}
+
+// Switch is which mutant a reference is, and which it was asked for.
+type Switch struct {
+	bug   string
+	mu    sync.Mutex
+	asked map[string]bool
+}
+
+// NewSwitch returns the switch of one mutant; of none for "".
+func NewSwitch(bug string) *Switch { return &Switch{bug: bug, asked: map[string]bool{}} }
+
+// is reports whether the reference is this mutant, and remembers that it was
+// asked.
+func (s *Switch) is(bug string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked[bug] = true
+	return s.bug == bug
+}
+
+// Asked returns the names that a reference asked for since the last call: a
+// mutant that is not among them would have behaved the same.
+func (s *Switch) Asked() map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.asked
+	s.asked = map[string]bool{}
+	return out
+}
