@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -47,6 +48,7 @@ type world struct {
 	artifacts *artifact.Memory
 	server    remote.Server
 	pins      remote.Pins
+	egress    *egress.Options
 
 	mu     sync.Mutex
 	events []connector.AuditEvent
@@ -83,6 +85,7 @@ func newWorld(t testing.TB, s setup) *world {
 		s.server(&w.server)
 	}
 	s.opts.Artifacts, s.opts.Credentials, s.opts.Egress = w.artifacts, broker, opts.Egress
+	w.egress = opts.Egress
 	listing, err := remote.Review(t.Context(), w.server, w.alice, &s.opts)
 	require.NoError(t, err)
 	var names []string
@@ -126,6 +129,14 @@ func (w *world) invoke(req *connector.InvokeRequest) *toolresult.Result {
 	require.NotContains(w.t, string(text), canary)
 	require.NotContains(w.t, r.Text(nil), canary)
 	return r
+}
+
+// replaced changes a text, and fails if there is nothing to change.
+func replaced(text, old, with string) string {
+	if !strings.Contains(text, old) {
+		panic("nothing to replace: " + old)
+	}
+	return strings.Replace(text, old, with, 1)
 }
 
 // keys is a broker with one key for everybody.
