@@ -265,7 +265,11 @@ func (s *state) observe(r *egress.Request, resp *egress.Response, x egress.Excha
 		if resp != nil {
 			e.answer.Header, e.answer.Body = resp.Header, resp.Body
 		}
-		e.Ruling = s.ruling(e.answer, x.Effect == egress.Reads)
+		if e.Ruling = s.ruling(e.answer, x.Effect == egress.Reads); x.Reason != "" {
+			// The body broke off or was over a limit: rules would judge a text that
+			// nobody sent. What went wrong says more than they could.
+			e.Ruling = provider.Classify(nil, e.answer)
+		}
 		e.HasKey = s.holdsKey(e.answer)
 	}
 	s.mu.Lock()

@@ -29,15 +29,13 @@ func (c *Connector) answer(ctx context.Context, call *connector.Call, t *tool, s
 		return nil, toolresult.NewError(toolresult.ProviderError, "the tool says that it failed").
 			WithDiagnostics(toolresult.Diagnostics{ProviderText: errorText(sent)})
 	}
-	r := &toolresult.Result{}
-	data, err := c.data(ctx, call, t, sent, blocks)
-	switch {
-	case err != nil && t.writes: // it was made; what came back cannot be shown
-		r = toolresult.Complete(call.ID(), nil)
-	case err != nil:
+	data, lost, err := c.data(ctx, call, t, sent, blocks)
+	if err != nil && !t.writes {
 		return nil, err
-	default:
-		r = toolresult.Complete(call.ID(), data)
+	}
+	r := toolresult.Complete(call.ID(), data) // without data: it was made, and what came back cannot be shown
+	if lost && err == nil {
+		r = toolresult.Partial(call.ID(), data, GapOriginal)
 	}
 	if op, ok := call.Operation(); ok && t.writes {
 		r.Effect = toolresult.Effect{Disposition: toolresult.EffectApplied, OperationID: op.ID}
@@ -47,6 +45,10 @@ func (c *Connector) answer(ctx context.Context, call *connector.Call, t *tool, s
 	}}
 	return r, nil
 }
+
+// GapOriginal says that parts of an answer are neither in it nor kept: there is
+// no store for originals, or it failed.
+const GapOriginal toolresult.Gap = "original_not_kept"
 
 const mostBlocks = 1000
 
@@ -58,11 +60,12 @@ type body struct {
 	Original   string           `json:"original,omitempty"`
 }
 
-func (c *Connector) data(ctx context.Context, call *connector.Call, t *tool, sent map[string]any, blocks []any) (json.RawMessage, error) {
+// data returns the answer as it leaves, and whether something of it is nowhere.
+func (c *Connector) data(ctx context.Context, call *connector.Call, t *tool, sent map[string]any, blocks []any) (data json.RawMessage, lost bool, err error) {
 	structured, given := sent["structuredContent"]
 	if t.output != nil {
 		if err := fits(t, structured, given); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	policy := defuse.Policy{Hosts: c.server.Hosts, Markup: c.server.Markup}
@@ -81,13 +84,11 @@ func (c *Connector) data(ctx context.Context, call *connector.Call, t *tool, sen
 		out.Structured, out.Changed = v, out.Changed+n
 	}
 	if kept || out.Changed > 0 {
-		ref, err := c.keep(ctx, call, sent)
-		if err != nil {
-			return nil, err
-		}
-		out.Original = ref
+		out.Original, err = c.keep(ctx, call, sent)
+		lost = err != nil || kept && out.Original == ""
 	}
-	return json.Marshal(out)
+	data, err = json.Marshal(out)
+	return data, lost, err
 }
 
 // fits holds an answer to what was approved.

@@ -67,7 +67,7 @@ type setup struct {
 
 func newWorld(t testing.TB, s setup) *world {
 	t.Helper()
-	w := &world{t: t, artifacts: &artifact.Memory{}}
+	w := &world{t: t, artifacts: artifact.NewMemory(64 << 20)}
 	w.alice, w.host = authztest.Principal(t, "acme", "alice")
 	w.bob = authztest.Caller(t, w.host, "acme", "bob")
 	w.server = remote.Server{ID: "far", Version: "1.0.0", Owner: "team", Party: remote.PartyProvider, Tools: s.tools, Launch: s.launch,
