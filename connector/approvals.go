@@ -309,6 +309,32 @@ func (v *Invoker) MayApprove(ctx context.Context, who authz.Principal, id string
 	return a, nil
 }
 
+// Approval returns one question, answered or not, to its requester and to
+// whoever may answer it: what a page shows. For everybody else it is NOT_FOUND,
+// as is one that is not there. It changes nothing and is not recorded.
+func (v *Invoker) Approval(ctx context.Context, who authz.Principal, id string) (authz.Approval, error) {
+	p := v.start(&InvokeRequest{Principal: who, Surface: "approval"})
+	if err := p.principal(ctx); err != nil {
+		return authz.Approval{}, err
+	}
+	if v.opts.Approvals == nil {
+		return authz.Approval{}, noApproval()
+	}
+	a, err := v.opts.Approvals.Approval(ctx, who.Key().Tenant, id)
+	switch {
+	case toolresult.Code(err) == toolresult.NotFound:
+		return authz.Approval{}, noApproval()
+	case err != nil:
+		return authz.Approval{}, toolresult.WrapError(toolresult.PolicyUnavailable, "the approvals cannot be read now", err)
+	case a.Statement.Requester == who.Key():
+		return a, nil
+	}
+	if err := p.mayApprove(ctx, a); err != nil {
+		return authz.Approval{}, err
+	}
+	return a, nil
+}
+
 // Approvals returns what waits for an answer that the principal may give,
 // oldest first, at most limit of them. It looks at the tenant's first thousand:
 // if more wait and it has found fewer than limit among those, it returns what it

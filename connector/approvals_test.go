@@ -312,3 +312,33 @@ func TestTakenBack_W1(t *testing.T) {
 		require.Zero(t, o.desk.count(), row.why)
 	}
 }
+
+// W1, E7: a question is shown to its requester and to whoever may answer it, and
+// for everybody else it is not there.
+func TestApprovalIsShown_W1_E7(t *testing.T) {
+	o := newOffice(t)
+	step := o.ask(args)
+	_, missing := o.inv.Approval(t.Context(), o.boss, "apr_nosuch")
+	require.ErrorIs(t, missing, toolresult.NotFound)
+	for _, row := range []struct {
+		why string
+		who authz.Principal
+		ok  bool
+	}{
+		{"the requester", o.alice, true},
+		{"who may answer it", o.boss, true},
+		{"a colleague who may not", authztest.Caller(t, o.host, "acme", "bob"), false},
+		{"another tenant's boss", authztest.Caller(t, o.host, "other", "boss"), false},
+	} {
+		a, err := o.inv.Approval(t.Context(), row.who, step.ID)
+		if !row.ok {
+			require.Equal(t, missing.Error(), err.Error(), row.why)
+			continue
+		}
+		require.NoError(t, err, row.why)
+		require.Equal(t, step.Digest, a.Statement.Digest())
+	}
+	foreign, _ := authztest.Principal(t, "acme", "boss")
+	_, err := o.inv.Approval(t.Context(), foreign, step.ID)
+	require.ErrorIs(t, err, toolresult.AuthenticationRequired)
+}

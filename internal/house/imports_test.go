@@ -46,6 +46,7 @@ var may = map[string]string{
 	"connector":                          "authz/credential+ sandbox/egress+ connector/cursor+ connector/provider+ connector/artifact+ connector/operation+ internal/evidence+ internal/ledger+ internal/route+ internal/schema+ internal/strictyaml",
 	"connector/job":                      "connector+ connector/sqlstore+", // above both: no core package waits for a job engine
 	"connector/release":                  "connector+",
+	"connector/review":                   "connector+ internal/page",
 	"mcpadapter":                         "connector+",
 	"mcpadapter/functioncall":            "connector+",
 	"mcpadapter/remote":                  "connector+ internal/mcpwire internal/defuse",
