@@ -74,7 +74,7 @@ type Process struct {
 	Timeout     time.Duration // 0: 60 s; at most 24 h
 	MaxChildren int           // processes and threads besides the first; 0: no limit is claimed
 	MaxMemory   int64         // bytes, all together; 0: no limit is claimed
-	MaxFile     int64         // bytes of one file; 0: 1 GiB
+	MaxFile     int64         // bytes of one file; 0: no limit is claimed
 	MaxOutput   int64         // bytes of standard output and error each; 0: 1 MiB, at most 1 GiB
 
 	// BlockedCommands are texts that no command line may hold. Any other

@@ -51,7 +51,7 @@ type Rules struct {
 	Timeout     time.Duration `json:"timeout"` // more than 0
 	MaxChildren int           `json:"max_children"`
 	MaxMemory   int64         `json:"max_memory"`
-	MaxFile     int64         `json:"max_file"`   // more than 0
+	MaxFile     int64         `json:"max_file"`
 	MaxOutput   int64         `json:"max_output"` // more than 0
 	Blocked     []string      `json:"blocked"`
 
@@ -82,7 +82,7 @@ func (p *Policy) Resolve(b Base) (*Rules, error) {
 		System: p.Filesystem.System, HardLinks: p.Filesystem.HardLinks,
 		Domains: sorted(p.Network.AllowDomains), Private: slices.Clone(p.Network.AllowPrivate),
 		Timeout: cmp.Or(p.Process.Timeout, time.Minute), MaxChildren: p.Process.MaxChildren,
-		MaxMemory: p.Process.MaxMemory, MaxFile: cmp.Or(p.Process.MaxFile, 1<<30), MaxOutput: cmp.Or(p.Process.MaxOutput, 1<<20),
+		MaxMemory: p.Process.MaxMemory, MaxFile: p.Process.MaxFile, MaxOutput: cmp.Or(p.Process.MaxOutput, 1<<20),
 		Blocked: sorted(p.Process.BlockedCommands), Env: sorted(p.Credentials.Env),
 	}
 	r.Read = s.allowed("filesystem.allow_read", p.Filesystem.AllowRead)
@@ -385,7 +385,7 @@ func (r *Rules) Tighten(o *Rules) (*Rules, error) {
 	t.Private = ranges(r.Private, o.Private)
 	t.Timeout = min(r.Timeout, o.Timeout)
 	t.MaxChildren, t.MaxMemory = least(r.MaxChildren, o.MaxChildren), least(r.MaxMemory, o.MaxMemory)
-	t.MaxFile, t.MaxOutput = min(r.MaxFile, o.MaxFile), min(r.MaxOutput, o.MaxOutput)
+	t.MaxFile, t.MaxOutput = least(r.MaxFile, o.MaxFile), min(r.MaxOutput, o.MaxOutput)
 	t.Blocked = sorted(slices.Concat(r.Blocked, o.Blocked))
 	t.Env = slices.DeleteFunc(slices.Clone(r.Env), func(e string) bool { return !slices.Contains(o.Env, e) })
 	return t.sealed(), nil

@@ -31,6 +31,8 @@ var may = map[string]string{
 	"sandbox/egress":                     "toolresult internal/strictyaml", // never authz: the same transport serves processes and token endpoints
 	"sandbox/egress/egresstest":          "sandbox/egress+",
 	"sandbox":                            "toolresult internal/strictyaml", // never sandbox/egress: an executor is given its proxy
+	"sandbox/process":                    "sandbox+",
+	"sandbox/sandboxtest":                "sandbox+", // knows no executor: it attacks any
 	"connector/cursor":                   "toolresult internal/aead",
 	"connector/query":                    "",
 	"connector/provider":                 "toolresult internal/strictjson",

@@ -1,0 +1,7 @@
+package process
+
+import "golang.org/x/sys/unix"
+
+const arch = unix.AUDIT_ARCH_AARCH64
+
+var deniedHere, metadataHere []uint32
