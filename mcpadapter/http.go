@@ -63,9 +63,9 @@ func (a *Adapter) HTTP() http.Handler {
 
 // post establishes who asks and what they see, and hands over to the SDK.
 func (a *Adapter) post(w http.ResponseWriter, r *http.Request, sdk http.Handler) {
-	bare := r.Clone(r.Context())
-	bare.Body = http.NoBody
-	who, identity := a.who(r.Context(), bare)
+	bare := *r // with headers of its own: who may change what it gets
+	bare.Header, bare.Body = r.Header.Clone(), http.NoBody
+	who, identity := a.who(r.Context(), &bare)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.opts.MaxRequestBytes))
 	switch tooLarge := (*http.MaxBytesError)(nil); {
 	case identity != nil:

@@ -28,8 +28,10 @@ func unfit(text []byte) string {
 
 // unfitNames is the rest of unfit, for a text that is JSON.
 func unfitNames(text []byte) string {
-	var names [][]byte // of all objects that are open
-	var open []int     // where the names of each begin
+	var roomForNames [24][]byte // what most texts need, on the stack
+	var roomForOpen [16]int
+	names := roomForNames[:0] // of all objects that are open
+	open := roomForOpen[:0]   // where the names of each begin
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '{', '[':
@@ -54,8 +56,18 @@ func unfitNames(text []byte) string {
 	return ""
 }
 
-// repeats sorts names.
+// repeats may sort names.
 func repeats(names [][]byte) bool {
+	if len(names) <= 8 {
+		for i, a := range names {
+			for _, b := range names[:i] {
+				if bytes.Equal(a, b) {
+					return true
+				}
+			}
+		}
+		return false
+	}
 	slices.SortFunc(names, bytes.Compare)
 	for i := 1; i < len(names); i++ {
 		if bytes.Equal(names[i-1], names[i]) {

@@ -183,9 +183,8 @@ func (b *Bearer) add(issuers []*Verifier) (names []string, err error) {
 // Authority makes the principals. An invoker that is to serve them is given it.
 func (b *Bearer) Authority() *authz.Authority { return b.authority }
 
-// verify finds out whose token it is. r has no body and no token; fresh is as in
-// introspection.
-func (b *Bearer) verify(ctx context.Context, r *http.Request, scheme string, token secret, fresh bool) (authz.Principal, *failure) {
+// verify finds out whose token it is; fresh is as in introspection.
+func (b *Bearer) verify(ctx context.Context, in *inbound, scheme string, token secret, fresh bool) (authz.Principal, *failure) {
 	v, c, f := b.claims(ctx, token, fresh)
 	switch {
 	case f != nil:
@@ -193,7 +192,7 @@ func (b *Bearer) verify(ctx context.Context, r *http.Request, scheme string, tok
 	case !c.meantFor(b.resource, v.aliases):
 		return authz.Principal{}, refused("the token is meant for another resource")
 	}
-	if f := b.confirm(ctx, token, &Proof{Scheme: scheme, Claims: c, Request: r}); f != nil {
+	if f := b.confirm(ctx, token, in, &Proof{Scheme: scheme, Claims: c}); f != nil {
 		return authz.Principal{}, f
 	}
 	return b.principal(ctx, v, c)
@@ -249,7 +248,7 @@ func (b *Bearer) verifierOf(t signed, kind shape) (*Verifier, *failure) {
 
 // confirm holds a token that is bound to a key against that key, and refuses
 // what cannot be checked.
-func (b *Bearer) confirm(ctx context.Context, token secret, p *Proof) *failure {
+func (b *Bearer) confirm(ctx context.Context, token secret, in *inbound, p *Proof) *failure {
 	cnf, bound := p.Claims.all["cnf"]
 	if !bound {
 		if p.Scheme == schemeDPoP {
@@ -271,7 +270,7 @@ func (b *Bearer) confirm(ctx context.Context, token secret, p *Proof) *failure {
 			return refused("the token is bound to something that cannot be checked here")
 		}
 		one := *p
-		one.Member, one.Value, one.TokenHash = name, text, token.hash()
+		one.Member, one.Value, one.TokenHash, one.Request = name, text, token.hash(), in.bare()
 		if err := check(ctx, &one); err != nil {
 			return b.unconfirmed(err)
 		}

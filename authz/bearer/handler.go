@@ -183,7 +183,7 @@ func (b *Bearer) authenticate(ctx context.Context, in *inbound) (authz.Principal
 	if f != nil {
 		return authz.Principal{}, f
 	}
-	return b.verify(ctx, in.bare(), scheme, token, b.asks != nil && b.fresh(in))
+	return b.verify(ctx, in, scheme, token, b.asks != nil && b.fresh(in))
 }
 
 // fresh reports whether the issuer must be asked now.
@@ -224,7 +224,8 @@ func (in *inbound) bare() *http.Request {
 // forward is the request for the guarded handler: with its principal and its
 // body, without its token.
 func (in *inbound) forward(a admitted) *http.Request {
-	r := in.r.Clone(context.WithValue(in.r.Context(), admittedKey{}, a))
+	r := in.r.WithContext(context.WithValue(in.r.Context(), admittedKey{}, a))
+	r.Header = in.r.Header.Clone()
 	r.Header.Del("Authorization")
 	if in.read {
 		r.Body = io.NopCloser(bytes.NewReader(in.body))
