@@ -25,6 +25,7 @@ func rows() ([]row, error) {
 		func() (row, error) { return cedarDecision(1000) },
 		skills,
 		governedCall,
+		received,
 	} {
 		r, err := make()
 		if err != nil {

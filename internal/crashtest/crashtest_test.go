@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -14,6 +15,8 @@ func TestMain(m *testing.M) {
 		provide()
 	case "worker":
 		work()
+	case "receiver":
+		receive()
 	default:
 		os.Exit(m.Run())
 	}
@@ -43,5 +46,33 @@ func TestNothingIsLostOrDoubled_W3_W4(t *testing.T) {
 func TestDoublesAreCounted(t *testing.T) {
 	r := playHere(t, config{store: "sqlite", runs: 8, procs: 2, seed: 1, faults: []string{applyLate}, forget: true})
 	require.Positive(t, r.Duplicated, "%+v", r)
+	require.False(t, r.ok())
+}
+
+func playInboxHere(t *testing.T, c inboxConfig) inboxReport {
+	t.Helper()
+	h := &host{}
+	t.Cleanup(h.close)
+	r, err := playInbox(t.Context(), h, c)
+	require.NoError(t, err)
+	return r
+}
+
+// P5: receivers are killed while they take, store and handle events, and nothing
+// is lost or handled twice. The whole is for the command line.
+func TestInbox_P5(t *testing.T) {
+	r := playInboxHere(t, inboxConfig{rate: 200, span: 3 * time.Second, every: 700 * time.Millisecond, duplicate: 0.3, seed: 1})
+	require.True(t, r.ok(), "%+v", r)
+	require.Positive(t, r.Kills)
+	require.Positive(t, r.Duplicates)
+	require.Equal(t, r.Events, r.Handled+r.Stale)
+}
+
+// The control: a handler that has its effect before the event is settled has it
+// twice when it is killed in between, and that is counted.
+func TestHandledTwiceIsCounted(t *testing.T) {
+	r := playInboxHere(t, inboxConfig{rate: 100, span: 2 * time.Second, every: 400 * time.Millisecond, duplicate: 0.3, seed: 1, naive: true})
+	require.Zero(t, r.Lost, "%+v", r)
+	require.Positive(t, r.ProcessedTwice, "%+v", r)
 	require.False(t, r.ok())
 }
