@@ -70,7 +70,7 @@ func TestSecondHop_C1_C3_C5_C8(t *testing.T) {
 		}
 		json.NewEncoder(rw).Encode(ticket{ID: strings.TrimPrefix(r.URL.Path, "/tickets/"), Seen: tok.User.ID})
 	}
-	bubble(t, setup{api: api, as: &authserver.Options{AccessFor: time.Minute}}, func(in *world) {
+	bubble(t, setup{api: api, as: &authserver.Options{AccessFor: time.Minute}}, func(t *testing.T, in *world) {
 		w = in
 		inv := w.invoker()
 		r := w.call(inv)

@@ -77,9 +77,9 @@ func ring(t testing.TB, current string, ids ...string) *credential.Keyring {
 }
 
 // bubble runs a test in virtual time.
-func bubble(t *testing.T, s setup, f func(w *world)) {
+func bubble(t *testing.T, s setup, f func(t *testing.T, w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(newWorld(t, s)) })
+	synctest.Test(t, func(t *testing.T) { f(t, newWorld(t, s)) })
 }
 
 func newWorld(t testing.TB, s setup) *world {
