@@ -159,7 +159,11 @@ func (m *Manager) enough(ctx context.Context, rec Record, req *credential.Resolv
 	if held, err := m.held(ctx, rec.Owner.Tenant, "", "", rec.ID); err != nil || held {
 		return Record{}, cmpErr(err, errHeld())
 	}
-	if err := m.scoped(ctx, &rec, req); err != nil {
+	rec, err := m.widen(ctx, rec, req)
+	if err == nil {
+		err = m.scoped(ctx, &rec, req)
+	}
+	if err != nil {
 		return Record{}, err
 	}
 	now, _, err := m.access(ctx, rec.Owner.Tenant, rec.ID, req.Principal)
@@ -170,6 +174,26 @@ func (m *Manager) enough(ctx context.Context, rec Record, req *credential.Resolv
 		return Record{}, err
 	}
 	return now, m.scoped(ctx, &now, req) // a renewal may have cost a scope
+}
+
+// widen asks for more with the next exchange: nobody has to consent to it. The
+// provider's answer says what was granted.
+func (m *Manager) widen(ctx context.Context, rec Record, req *credential.ResolveRequest) (Record, error) {
+	prov := m.providers[rec.Provider]
+	missing := lacking(req.Scopes, rec.Scopes)
+	if prov.Grant != TokenExchange || len(missing) == 0 {
+		return rec, nil
+	}
+	if err := m.permitted(ctx, req.Principal, prov, missing); err != nil {
+		return rec, err
+	}
+	next := rec.Clone()
+	next.Scopes, next.Access, next.Expires, next.RefreshAt = union(rec.Scopes, missing), nil, time.Time{}, time.Time{}
+	stored, err := m.swap(ctx, next)
+	if errors.Is(err, ErrVersion) {
+		return rec, errBusy()
+	}
+	return stored, err
 }
 
 func (m *Manager) scoped(ctx context.Context, rec *Record, req *credential.ResolveRequest) error {
