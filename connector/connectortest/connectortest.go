@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drawbridge-sdk/drawbridge/connector"
 	"github.com/drawbridge-sdk/drawbridge/connector/connectortest/check"
 	"github.com/drawbridge-sdk/drawbridge/connector/connectortest/internal/reads"
 	"github.com/drawbridge-sdk/drawbridge/connector/connectortest/internal/writes"
@@ -37,10 +36,6 @@ var modeFlag = flag.String("connectortest.mode", "double", "how the provider is 
 func Checks() []check.Check {
 	return slices.Concat(reads.Checks(), writes.Checks())
 }
-
-// Outline writes what callers of a released version rely on. See
-// [check.Outline].
-func Outline(m connector.Manifest) []byte { return check.Outline(m) }
 
 // Test runs every check in a subtest of its own, and fails the test for each
 // scored one that is not green:

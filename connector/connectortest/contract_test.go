@@ -37,7 +37,7 @@ func TestReferences(t *testing.T) {
 }
 
 func references() map[string]connectortest.Fixture {
-	return map[string]connectortest.Fixture{"desk": mutants.Desk(mutants.NewSwitch(""))}
+	return map[string]connectortest.Fixture{"desk": mutants.Desk(mutants.NewSwitch("")), "warehouse": mutants.Warehouse()}
 }
 
 // No check passes on a connector that does nothing, except those that look at

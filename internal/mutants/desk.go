@@ -21,6 +21,7 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/connector/cursor"
 	"github.com/drawbridge-sdk/drawbridge/connector/operation"
 	"github.com/drawbridge-sdk/drawbridge/connector/provider"
+	"github.com/drawbridge-sdk/drawbridge/connector/release"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
@@ -86,15 +87,26 @@ func Desk(s *Switch) check.Fixture {
 			{Capability: "desk.create", Args: `{"project":"acme-p1","title":"new"}`, Bob: `{"project":"globex-p1","title":"new"}`, Other: `{"project":"acme-p1","title":"other"}`},
 		},
 	}
-	if clean, err := newDesk(NewSwitch("")); err == nil {
-		f.Released = check.Outline(clean.Manifest())
-	}
+	f.Released = released()
 	return f
+}
+
+// released is the contract of the version before this one.
+func released() []byte {
+	clean, err := newDesk(NewSwitch(""))
+	if err != nil {
+		return nil
+	}
+	text, err := release.Of(clean).Encode()
+	if err != nil {
+		return nil
+	}
+	return text
 }
 
 // foreign puts a ticket of another project into a page.
 func foreign(body []byte) []byte {
-	return []byte(strings.Replace(string(body), `"tickets":[`, `"tickets":[{"id":"x-1","project":"elsewhere","title":"foreign-item"},`, 1))
+	return []byte(strings.Replace(string(body), `"tickets":[`, `"tickets":[{"id":"x-1","project":"elsewhere","title":"foreign-item","size":1},`, 1))
 }
 
 func newDesk(s *Switch) (connector.Connector, error) {
@@ -126,6 +138,8 @@ func (d *desk) rules(r *provider.Response) (provider.Ruling, bool) {
 		return provider.Ruling{Code: toolresult.NotFound, Effect: toolresult.EffectNotApplied}, true
 	case r.Status == 200 && err == nil && body.OK != nil && !*body.OK && !d.is("ok-false-ignored"):
 		return provider.Ruling{Code: toolresult.ProviderUnavailable, Text: body.Error}, true
+	case r.Status == 500 && body.Error != "":
+		return provider.Ruling{Code: toolresult.ProviderError, Text: body.Error}, true
 	}
 	return provider.Ruling{}, false
 }
@@ -475,7 +489,7 @@ func (d *desk) search() connector.Capability {
 		if err != nil {
 			return nil, err
 		}
-		if offset+len(body.Tickets) > body.Total && d.is("offset-drift") {
+		if offset > body.Total && d.is("offset-drift") {
 			next = cursor.At(strconv.Itoa(offset + 1))
 		}
 		return d.page(page, body.Tickets, next)

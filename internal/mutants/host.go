@@ -38,7 +38,7 @@ type policy struct {
 
 // Decide implements [authz.Policy].
 func (p *policy) Decide(ctx context.Context, req *authz.Request) (authz.Decision, error) {
-	if req.Purpose == authz.Execute && p.is("authz-after") {
+	if req.Purpose != authz.Discover && p.is("authz-after") {
 		return check.AllowAsked(req), nil // and asks when there is time
 	}
 	d, err := p.next.Decide(ctx, req)

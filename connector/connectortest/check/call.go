@@ -144,6 +144,29 @@ func (s *Session) Do(ctx context.Context, c Call) *toolresult.Result {
 	return s.invoke(ctx, &again)
 }
 
+// Prepare returns a call with a key, and with Carol's approval if it needs one:
+// what is left to do is to send it.
+func (s *Session) Prepare(ctx context.Context, c Call) Call {
+	req := s.Request(c)
+	c.Key = req.Key
+	s.mu.Lock()
+	plan, down := s.plan, s.down
+	s.plan, s.down = nil, false
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.plan, s.down = plan, down
+	}()
+	if need := s.Declaration(c.Capability); need == nil || need.Kind != connector.KindWrite || need.Approval != connector.ApprovalAlways && need.Reconcilable {
+		return c
+	}
+	if r := s.invoke(ctx, req); toolresult.Code(r.Err()) == toolresult.ApprovalRequired && r.Error.Approval != nil && s.Approve(ctx, r) == nil {
+		c.Approval = r.Error.Approval.ID
+	}
+	return c
+}
+
 func (s *Session) invoke(ctx context.Context, req *connector.InvokeRequest) (r *toolresult.Result) {
 	if s.broken != nil {
 		return toolresult.Failure(req.CallID, toolresult.WrapError(toolresult.Internal, "there is no host", s.broken))

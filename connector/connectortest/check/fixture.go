@@ -33,8 +33,8 @@ type Fixture struct {
 	// with status 200. Nil: it has none.
 	Failures []string
 
-	// Released is what [Outline] wrote of the last released version. Nil: none
-	// was released.
+	// Released is the contract of the last released version, as package
+	// connector/release writes it (testdata/release.json). Nil: none was released.
 	Released []byte
 
 	// Host changes the host that the connector runs on: middleware, limits, trust,

@@ -58,7 +58,6 @@ type Session struct {
 	planned   int // exchanges that a plan was asked about
 	began     time.Time
 	foreign   []string
-	keys      int
 }
 
 // Exchange is a request that arrived at the provider's side.
@@ -86,8 +85,8 @@ func newSession(t testing.TB, r *run, subject *Subject) *Session {
 	}
 	s.Cursors = k
 	s.Double = subject.Fixture.Double(s.t)
-	s.Policy, s.Broker = newPolicy(), newBroker(subject, s.Double)
-	s.Policy.count = s.Requests
+	s.Policy, s.Broker = newPolicy(subject.Fixture), newBroker(subject, s.Double)
+	s.Policy.count, s.Broker.secret = s.Requests, r.hide
 	t.Cleanup(s.Close)
 	r.sessions = append(r.sessions, s)
 	s.start()

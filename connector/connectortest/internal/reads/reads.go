@@ -18,7 +18,7 @@ const frozen = "2026.12"
 
 // Checks returns them in a fixed order.
 func Checks() []check.Check {
-	return slices.Concat(manifest(), schemas())
+	return slices.Concat(manifest(), schemas(), results(), failures(), odd(), identity(), authorization(), cursors(), sizes(), deadlines())
 }
 
 const anyCall = check.InDouble | check.InReplay | check.InSandbox | check.InLive

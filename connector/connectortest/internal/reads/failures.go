@@ -1,0 +1,245 @@
+package reads
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/drawbridge-sdk/drawbridge/connector"
+	"github.com/drawbridge-sdk/drawbridge/connector/connectortest/check"
+	"github.com/drawbridge-sdk/drawbridge/connector/connectortest/fault"
+	"github.com/drawbridge-sdk/drawbridge/toolresult"
+)
+
+func failures() []check.Check {
+	return []check.Check{
+		{
+			ID: "errors/kind-known", Since: frozen, Needs: check.NeedsRoutes, Kills: []string{"plain-error"},
+			Promise: "Every failure has a code that callers can act on, whatever the provider did.",
+			Run:     runKinds,
+		},
+		{
+			ID: "errors/not-found-is-not-empty", Since: frozen, Modes: check.InDouble | check.InSandbox, Needs: reading, Kills: []string{"404-as-empty"},
+			Promise: "Something that was named and is not there is an error, never an empty answer.",
+			Run: func(ctx context.Context, s *check.Session) {
+				calls := s.With(func(x *check.Sample) string { return x.Missing }, connector.KindRead, connector.KindList)
+				if len(calls) == 0 && s.Has(connector.KindRead) {
+					s.Inconclusive("no sample of a read names something that is not there: set Sample.Missing")
+				}
+				if len(calls) == 0 {
+					s.NotApplicable("nothing can be named that is not there")
+				}
+				for _, c := range calls {
+					s.WantCode(c, s.Do(ctx, c), toolresult.NotFound, toolresult.PermissionDenied)
+				}
+			},
+		},
+		{
+			ID: "errors/5xx-is-not-success", Since: frozen, Needs: needsRead, Kills: []string{"500-as-ok"},
+			Promise: "When the provider fails, the call fails.",
+			Run: func(ctx context.Context, s *check.Session) {
+				for _, c := range asking(s) {
+					for _, status := range []int{500, 502, 503, 504} {
+						s.Faults(fault.Always(fault.Fault{Status: status, Body: "{}"}))
+						s.WantCode(c, s.Do(ctx, c), toolresult.ProviderUnavailable, toolresult.ProviderError)
+					}
+				}
+			},
+		},
+		{
+			ID: "errors/truncated-body", Since: frozen, Needs: needsRead, Kills: []string{"truncation-ignored"},
+			Promise: "An answer that is cut short, at whatever byte, is an error.",
+			Run:     runTruncated,
+		},
+		{
+			ID: "errors/not-json", Since: frozen, Needs: needsRead, Kills: []string{"decode-ignored"},
+			Promise: "A page of HTML, an empty body or another format is an error, never an empty answer.",
+			Run: func(ctx context.Context, s *check.Session) {
+				for _, c := range asking(s) {
+					if t := s.Fresh(); !speaksJSON(t.Ordinary, c) {
+						continue
+					}
+					for _, f := range []fault.Fault{
+						{Status: 200, Body: "<!DOCTYPE html><html><body>Please log in</body></html>", Header: http.Header{"Content-Type": {"text/html"}}},
+						{Status: 200, Header: http.Header{"Content-Type": {"application/json"}}},
+						{Status: 200, Body: "id: 1\nname: x\n", Header: http.Header{"Content-Type": {"application/yaml"}}},
+						{Status: 204},
+					} {
+						s.Faults(fault.Always(f))
+						r := s.Do(ctx, c)
+						s.Expect(r.Error != nil && s.Violation(r) == "", fmt.Sprintf("%s, given status %d and %q: %s", c.Capability, f.Status, clip(f.Body), s.Describe(r)), "an error")
+					}
+				}
+			},
+		},
+	}
+}
+
+func odd() []check.Check {
+	return []check.Check{
+		{
+			ID: "errors/failure-in-200", Since: frozen, Needs: func(s *check.Subject) string {
+				if len(s.Fixture.Failures) == 0 {
+					return "the fixture says of no answer with status 200 that it is a failure"
+				}
+				return needsRead(s)
+			}, Kills: []string{"ok-false-ignored"},
+			Promise: "An answer that says that it is a failure is one, whatever its status.",
+			Run: func(ctx context.Context, s *check.Session) {
+				for _, c := range asking(s) {
+					for _, body := range s.Fixture.Failures {
+						s.Faults(fault.Always(fault.Fault{Status: 200, Body: body, Header: http.Header{"Content-Type": {"application/json"}}}))
+						r := s.Do(ctx, c)
+						code := toolresult.Code(r.Err())
+						s.Expect(r.Error != nil && s.Violation(r) == "" && code != toolresult.Internal, c.Capability+" given "+clip(body)+": "+s.Describe(r), "the failure that it says")
+						s.Expect(r.Error == nil || r.Error.Diagnostics.HTTPStatus == 200, c.Capability+" given "+clip(body)+": the failure was not seen by the rules of the provider", "Info.Rules that call it a failure")
+					}
+				}
+			},
+		},
+		{
+			ID: "errors/odd-shapes", Since: frozen, Needs: needsRead, Kills: []string{"nil-deref"},
+			Promise: "An answer with missing, null or differently typed members is no reason to panic.",
+			Run:     runOdd,
+		},
+		{
+			ID: "errors/message-bounded", Since: frozen, Level: check.Extended, Needs: check.NeedsRoutes, Kills: []string{"body-as-message"},
+			Promise: "An error's message is one line of at most 512 bytes.",
+			Run: func(ctx context.Context, s *check.Session) {
+				long := `{"error":"` + strings.Repeat("long text ", 200) + `","message":"` + strings.Repeat("long text ", 200) + `"}`
+				for _, c := range asking(s) {
+					for _, status := range []int{400, 404, 422, 500} {
+						s.Faults(fault.Always(fault.Fault{Status: status, Body: long, Header: http.Header{"Content-Type": {"application/json"}}}))
+						r := s.Do(ctx, c)
+						if !s.Expect(r.Error != nil, c.Capability+": "+s.Describe(r), "an error") {
+							continue
+						}
+						m := string(r.Error.Message)
+						s.Expect(len(m) <= 512 && utf8.ValidString(m) && !strings.ContainsFunc(m, unicode.IsControl), fmt.Sprintf("%s: a message of %d bytes: %s", c.Capability, len(m), clip(m)), "one line")
+					}
+				}
+			},
+		},
+		{
+			ID: "errors/retryable-agrees", Since: frozen, Needs: check.NeedsRoutes, Kills: []string{"unknown-retryable"},
+			Promise: "What is said to be worth another try cannot have had an effect.",
+			Run:     runRetryable,
+		},
+		{
+			ID: "errors/wraps-context", Since: frozen, Level: check.Extended, Needs: needsRead, Kills: []string{"ctx-error-hidden"},
+			Promise: "A call that its caller gave up says so, and in no other words.",
+			Run: func(ctx context.Context, s *check.Session) {
+				for _, c := range asking(s) {
+					s.Faults(fault.Always(fault.Fault{Hang: true}))
+					ctx, cancel := context.WithCancel(ctx)
+					time.AfterFunc(3*time.Second, cancel)
+					r := s.Do(ctx, c)
+					s.WantCode(c, r, toolresult.Cancelled)
+					cancel()
+				}
+			},
+		},
+	}
+}
+
+// statuses are what a provider may answer.
+var statuses = [...]int{204, 301, 304, 307, 400, 401, 403, 404, 405, 409, 410, 413, 418, 422, 429, 451, 500, 501, 502, 503, 504, 507, 599}
+
+func runKinds(ctx context.Context, s *check.Session) {
+	for _, c := range askingAll(s) {
+		good := func(r *toolresult.Result, what string) {
+			s.Expect(r.Error == nil || r.Error.Code.Known() && r.Error.Code != toolresult.Internal && r.Error.Code != toolresult.ContractViolation && r.Error.Code != toolresult.EgressDenied,
+				c.Capability+", "+what+": "+s.Describe(r), "a code that says what the provider did")
+			s.Expect(r.Validate(nil) == nil, c.Capability+", "+what+": a result that contradicts itself", "one that holds together")
+		}
+		for _, status := range statuses {
+			s.Faults(fault.Always(fault.Fault{Status: status, Body: `{"error":"e"}`}))
+			if s.Kind(c) == connector.KindWrite {
+				s = s.Fresh() // one whose effect is unknown blocks the next
+				s.Faults(fault.Always(fault.Fault{Status: status, Body: `{"error":"e"}`}))
+			}
+			good(s.Do(ctx, c), fmt.Sprint("status ", status))
+			if s.Kind(c) == connector.KindWrite && status > 401 {
+				break
+			}
+		}
+		s = s.Fresh()
+		s.Faults(fault.Always(fault.Fault{CutHeaders: true}))
+		good(s.Do(ctx, c), "connection lost after the headers")
+		s = s.Fresh()
+		s.Down(true)
+		good(s.Do(ctx, c), "no connection")
+	}
+}
+
+// speaksJSON reports whether a call's ordinary answers are JSON.
+func speaksJSON(all []check.Ordinary, c check.Call) bool {
+	for _, o := range all {
+		if o.Result == nil {
+			continue
+		}
+		for _, x := range o.Sent {
+			if x.Method == http.MethodGet && parse(x.Answer) != nil {
+				return true
+			}
+		}
+	}
+	return len(c.Args) == 0
+}
+
+func runTruncated(ctx context.Context, s *check.Session) {
+	for i, o := range s.Ordinary {
+		c := check.Call{Sample: &s.Fixture.Samples[i], Capability: s.Fixture.Samples[i].Capability, Args: s.Fixture.Samples[i].Args}
+		if s.Kind(c) == connector.KindWrite || len(o.Sent) == 0 {
+			continue
+		}
+		size := len(o.Sent[0].Answer)
+		for _, n := range positions(size) {
+			s.Faults(fault.Once(1, fault.Fault{Cut: n}))
+			r := s.Do(ctx, c)
+			s.Expect(r.Error != nil && s.Violation(r) == "" || r.Error == nil && len(r.Coverage.Missing) > 0, fmt.Sprintf("%s: %d of %d bytes arrived: %s", c.Capability, n, size, s.Describe(r)), "an error")
+		}
+	}
+}
+
+// positions are where a body of a size is cut: at its ends, and evenly between.
+func positions(size int) (out []int) {
+	step := max(size/6, 1)
+	for n := 1; n < size; n += step {
+		out = append(out, n)
+	}
+	return append(out, max(size-1, 1))
+}
+
+func runOdd(ctx context.Context, s *check.Session) {
+	for _, c := range asking(s) {
+		for _, f := range distortions {
+			s.Faults(fault.Always(fault.Fault{Rewrite: f}))
+			r := s.Do(ctx, c)
+			s.Expect(toolresult.Code(r.Err()) != toolresult.Internal, c.Capability+": "+s.Describe(r), "an answer, or an error of the provider's")
+			s.Expect(r.Validate(nil) == nil, c.Capability+": a result that contradicts itself", "one that holds together")
+		}
+	}
+}
+
+func runRetryable(ctx context.Context, s *check.Session) {
+	for _, c := range askingAll(s) {
+		for _, f := range []fault.Fault{{Status: 400}, {Status: 401}, {Status: 404}, {Status: 429}, {Status: 500}, {Status: 503}, {DropAfter: true}, {CutHeaders: true}} {
+			t := s
+			if s.Kind(c) == connector.KindWrite {
+				t = s.Fresh()
+			}
+			t.Faults(fault.Always(f))
+			r := t.Do(ctx, c)
+			if r.Error == nil {
+				continue
+			}
+			t.Expect(!r.Error.Retryable || r.Effect.Disposition != toolresult.EffectUnknown, c.Capability+", "+f.String()+": "+t.Describe(r)+" and retryable", "an unknown effect is never retried blindly")
+			t.Expect(!r.Error.Retryable || r.Error.Code.Info().Retryable, c.Capability+", "+f.String()+": "+t.Describe(r)+" and retryable", "only what the code allows")
+		}
+	}
+}
