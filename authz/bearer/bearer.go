@@ -51,10 +51,10 @@ type Options struct {
 	Cached func(tool string) bool
 
 	// Confirm verifies tokens that are bound to a key of their holder, by the
-	// member of cnf (RFC 7800) that binds them: "jkt" for DPoP (RFC 9449),
-	// "x5t#S256" for mutual TLS (RFC 8705). A token with a member that is not
+	// member of cnf (RFC 7800) that binds them: "jkt" for DPoP (RFC 9449, see
+	// [NewDPoP]), "x5t#S256" for mutual TLS (RFC 8705). A token with a member that is not
 	// here is refused; nil refuses every bound token.
-	Confirm map[string]func(ctx context.Context, p *Proof) error
+	Confirm map[string]ConfirmFunc
 
 	// ScopesSupported are the scopes in the metadata. Nil: those of Scopes.
 	ScopesSupported []string
@@ -70,6 +70,11 @@ type Options struct {
 	// network said. It gets no token and no claim. Nil: nothing is logged.
 	Logger *slog.Logger
 }
+
+// A ConfirmFunc verifies that the caller holds what its token is bound to. An
+// error refuses the request: with 503 if its code is one of an outage, and with
+// 401 otherwise.
+type ConfirmFunc = func(ctx context.Context, p *Proof) error
 
 // A Proof is what is known about a token that is bound to a key of its holder.
 type Proof struct {
@@ -284,7 +289,9 @@ func (b *Bearer) unconfirmed(err error) *failure {
 	case toolresult.PolicyUnavailable, toolresult.ProviderUnavailable, toolresult.RateLimited, toolresult.Timeout, toolresult.Cancelled:
 		return outage("the holder's key could not be checked", retryAfter, err)
 	}
-	return &failure{kind: invalid, why: "the caller did not prove to hold the token's key", cause: err}
+	f := &failure{kind: invalid, why: "the caller did not prove to hold the token's key", cause: err}
+	f.proof, _ = errors.AsType[*ProofError](err)
+	return f
 }
 
 // principal makes the principal of verified claims. It ends when the token is no

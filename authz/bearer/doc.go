@@ -59,8 +59,8 @@
 // # What this package does not do
 //
 // It issues nothing, discovers nothing, registers no client, and never calls a
-// provider. It has no sessions. It implements no proof of possession: a token that
-// is bound to a key is refused unless [Options.Confirm] has a function for that
-// kind. It reads no encrypted tokens and no signed introspection answers (RFC
+// provider. It has no sessions. A token that is bound to a key of its holder is refused
+// unless [Options.Confirm] has a function for that kind; there is one for DPoP
+// here, see [NewDPoP], and none for mutual TLS. It reads no encrypted tokens and no signed introspection answers (RFC
 // 9701). It has no limit on requests, which belongs in front of it.
 package bearer

@@ -20,7 +20,8 @@ type failure struct {
 	retry time.Duration // of unavailable: when to come back
 	need  []string      // scopes for the challenge; nil if they are not known
 
-	challenge string // what Principal found out for Challenge; "" elsewhere
+	proof     *ProofError // what is wrong with a proof of possession; nil if it is something else
+	challenge string      // what Principal found out for Challenge; "" elsewhere
 }
 
 // Challenge returns the value of WWW-Authenticate that belongs to an error of

@@ -113,7 +113,7 @@ func (b *Bearer) challenged(f *failure) *failure {
 	case noToken, malformed, invalid, insufficient:
 		own := *f
 		_, oauth := f.kind.status()
-		own.challenge = b.challengeFor(oauth, b.opts.Scopes)
+		own.challenge = b.challengeOf(f, oauth, b.opts.Scopes)
 		return &own
 	}
 	return f
@@ -227,6 +227,7 @@ func (in *inbound) forward(a admitted) *http.Request {
 	r := in.r.WithContext(context.WithValue(in.r.Context(), admittedKey{}, a))
 	r.Header = in.r.Header.Clone()
 	r.Header.Del("Authorization")
+	r.Header.Del("Dpop")
 	if in.read {
 		r.Body = io.NopCloser(bytes.NewReader(in.body))
 	}
@@ -345,7 +346,10 @@ func (b *Bearer) refuse(w http.ResponseWriter, in *inbound, f *failure) {
 	shown := f.public()
 	switch f.kind {
 	case noToken, malformed, invalid, insufficient:
-		w.Header().Set("WWW-Authenticate", b.challengeFor(oauth, f.need))
+		w.Header().Set("WWW-Authenticate", b.challengeOf(f, oauth, f.need))
+		if f.proof != nil {
+			f.proof.tellNonce(w.Header())
+		}
 	case unavailable:
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(min(f.retry, time.Hour).Seconds()))))
 	}
@@ -361,6 +365,13 @@ func (b *Bearer) refuse(w http.ResponseWriter, in *inbound, f *failure) {
 		code = toolresult.Internal
 	}
 	_, _ = w.Write(rpcError(id, status, string(shown.Message), string(code)))
+}
+
+func (b *Bearer) challengeOf(f *failure, oauth string, scopes []string) string {
+	if f.proof != nil {
+		return b.dpopChallenge(f.proof, scopes)
+	}
+	return b.challengeFor(oauth, scopes)
 }
 
 // challengeFor is the challenge of RFC 6750, section 3, with the parameter of
