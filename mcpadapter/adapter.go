@@ -67,6 +67,10 @@ type Options struct {
 	Resources []Resource
 	Prompts   []Prompt
 
+	// Extensions are further methods and resources, such as package skills
+	// serves. Nil: none.
+	Extensions []Extension
+
 	// Artifacts lets callers read what is behind a data_ref as a resource,
 	// with the rights that they have then. False: there are none here.
 	Artifacts bool
@@ -211,6 +215,10 @@ func New(inv *connector.Invoker, who PrincipalFunc, opts *Options) (*Adapter, er
 	if a.serverInfo, err = marshal(mcp.Meta{mcp.MetaKeyServerInfo: a.implementation()}); err != nil {
 		return nil, err
 	}
+	a.opts.Extensions = slices.Clone(a.opts.Extensions)
+	if err := a.install(mcp.NewServer(a.implementation(), nil)); err != nil {
+		return nil, err
+	}
 	a.front = a.server(nil)
 	if a.opts.SessionTimeout > 0 {
 		a.sessions = newSessions(a, a.opts.SessionTimeout)
@@ -248,6 +256,7 @@ func (a *Adapter) server(ids func() string) *mcp.Server {
 		opts.UnsubscribeHandler = func(context.Context, *mcp.UnsubscribeRequest) error { return nil }
 	}
 	s := mcp.NewServer(&mcp.Implementation{Name: a.opts.Name, Version: a.opts.Version}, opts)
+	_ = a.install(s) // New has tried it
 	s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler { return a.serve(s, next) })
 	s.AddSendingMiddleware(a.send)
 	return s
@@ -272,6 +281,9 @@ func (a *Adapter) capabilities() *mcp.ServerCapabilities {
 	}
 	if a.opts.Logging {
 		c.Logging = &mcp.LoggingCapabilities{}
+	}
+	for _, e := range a.opts.Extensions {
+		e.Capabilities(c)
 	}
 	return c
 }
@@ -298,7 +310,7 @@ func (a *Adapter) served(method string) bool {
 	case "logging/setLevel":
 		return c.Logging != nil
 	}
-	return false
+	return a.extended(method)
 }
 
 // Connect serves one connection over a transport of the SDK, such as one end of

@@ -158,6 +158,11 @@ func (a *Adapter) listResources(ctx context.Context, cursor string) (*mcp.ListRe
 				Description: first(r.Description, d.Description), MIMEType: first(r.MIMEType, "application/json")})
 		}
 	})
+	if err != nil {
+		return nil, err
+	}
+	more, err := a.extensionResources(ctx)
+	out.Resources = append(out.Resources, more...)
 	return out, err
 }
 
@@ -213,6 +218,12 @@ func (a *Adapter) readResource(ctx context.Context, req *mcp.ReadResourceRequest
 	uri := req.Params.URI
 	if strings.HasPrefix(uri, "artifact://") {
 		out, err := a.readArtifact(ctx, who, uri)
+		if err != nil {
+			return nil, err
+		}
+		return newWhole(out, req.ProtocolVersion(), nil), nil
+	}
+	if out, ok, err := a.readExtension(ctx, who, uri); ok {
 		if err != nil {
 			return nil, err
 		}

@@ -50,6 +50,7 @@ var may = map[string]string{
 	"connector/release":                  "connector+",
 	"connector/review":                   "connector+ internal/page",
 	"mcpadapter":                         "connector+",
+	"mcpadapter/skills":                  "mcpadapter+ skill/registry+",
 	"mcpadapter/functioncall":            "connector+",
 	"mcpadapter/remote":                  "connector+ internal/mcpwire internal/defuse",
 	"skill":                              "toolresult internal/strictyaml", // who only reads and checks skills needs no policy
