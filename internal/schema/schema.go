@@ -87,6 +87,10 @@ func Input(t reflect.Type, opts *Options) (*Schema, error) {
 	if t == nil || t.Kind() != reflect.Struct || readsItself(t) {
 		return nil, &Error{"", "want a struct for arguments, with a field for each"}
 	}
+	return keep(made{t, string(opts.Overlay), opts.Page, true}, func() (*Schema, error) { return inferInput(t, opts) })
+}
+
+func inferInput(t reflect.Type, opts *Options) (*Schema, error) {
 	in := inference{input: true}
 	base, err := in.infer(t, t.Name())
 	if err != nil {
@@ -129,6 +133,10 @@ func Output(t reflect.Type, opts *Options) (*Schema, error) {
 	if t == nil {
 		return nil, &Error{"", "want a type"}
 	}
+	return keep(made{t, string(opts.Overlay), 0, false}, func() (*Schema, error) { return inferOutput(t, opts) })
+}
+
+func inferOutput(t reflect.Type, opts *Options) (*Schema, error) {
 	base, err := (&inference{}).infer(t, t.String())
 	if err != nil {
 		return nil, err
@@ -149,6 +157,10 @@ func Parse(raw json.RawMessage, input bool) (*Schema, error) {
 	if len(raw) > maxBytes {
 		return nil, &Error{"", "is longer than 1 MiB"}
 	}
+	return keep(made{nil, string(raw), 0, input}, func() (*Schema, error) { return parseText(raw, input) })
+}
+
+func parseText(raw json.RawMessage, input bool) (*Schema, error) {
 	root, err := parseObject(raw)
 	if err != nil {
 		return nil, &Error{"", "is not a schema: " + err.Error()}
