@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
+	"github.com/drawbridge-sdk/drawbridge/authz/credential"
 	"github.com/drawbridge-sdk/drawbridge/connector/provider"
 	"github.com/drawbridge-sdk/drawbridge/internal/evidence"
 	"github.com/drawbridge-sdk/drawbridge/internal/route"
@@ -102,8 +103,11 @@ func (m marked) RoundTrip(r *http.Request) (*http.Response, error) {
 func (s *state) hooks(reads bool) *egress.Hooks {
 	h := &egress.Hooks{
 		Allow: func(_ context.Context, r *egress.Request) (egress.Effect, error) { return s.allow(r, reads) },
-		Observe: func(_ context.Context, r *egress.Request, resp *egress.Response, x egress.Exchange) {
+		Observe: func(ctx context.Context, r *egress.Request, resp *egress.Response, x egress.Exchange) {
 			s.observe(r, resp, x)
+			if x.Status == http.StatusUnauthorized {
+				s.rejected(ctx)
+			}
 		},
 	}
 	if !s.handle.IsZero() {
@@ -280,6 +284,14 @@ func (s *state) observe(r *egress.Request, resp *egress.Response, x egress.Excha
 	s.mu.Unlock()
 	if s.gate != nil && !flood {
 		s.gate.saw(e.Exchange)
+	}
+}
+
+// rejected tells the broker that its credential was refused. The call ends as the
+// answer says; the next one has a new credential, if there is one.
+func (s *state) rejected(ctx context.Context) {
+	if err := credential.Reject(ctx, s.v.opts.Credentials, s.handle); err != nil {
+		s.v.log(s.ctx, "a refused credential could not be noted", slog.String("call_id", s.id), slog.String("code", string(toolresult.Code(err))))
 	}
 }
 

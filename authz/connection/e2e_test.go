@@ -103,3 +103,54 @@ func TestSecondHop_C1_C3_C5_C8(t *testing.T) {
 		require.Zero(t, access+refresh, "nothing is good at the provider")
 	})
 }
+
+// H2-53: a 401 through the governed path renews the token for the next call; the
+// call itself is told the truth. A 403 renews nothing (O-09).
+func TestUnauthorizedRenews_H2_53_O_09(t *testing.T) {
+	var w *world
+	status := http.StatusUnauthorized
+	api := func(rw http.ResponseWriter, r *http.Request) {
+		if _, ok := w.as.Bearer(r); !ok {
+			rw.WriteHeader(status)
+			return
+		}
+		json.NewEncoder(rw).Encode(ticket{ID: "7"})
+	}
+	bubble(t, setup{api: api}, func(t *testing.T, in *world) {
+		w = in
+		w.connect("read")
+		inv := w.invoker()
+		require.Nil(t, w.call(inv).Error)
+		w.as.EndAccess("ann")
+		status = http.StatusForbidden
+		require.Equal(t, toolresult.PermissionDenied, w.call(inv).Error.Code)
+		require.Equal(t, toolresult.PermissionDenied, w.call(inv).Error.Code)
+		require.Zero(t, w.as.Count(refreshes))
+		status = http.StatusUnauthorized
+		require.Equal(t, toolresult.ConnectionRequired, w.call(inv).Error.Code)
+		require.Nil(t, w.call(inv).Error)
+		require.Equal(t, 1, w.as.Count(refreshes))
+	})
+}
+
+// C6: nothing of the first hop is in any byte that goes to the API or to the
+// issuer: a principal holds no token, and neither do the values of a context
+// travel.
+func TestInboundTokenStays_C6(t *testing.T) {
+	api := func(rw http.ResponseWriter, r *http.Request) { json.NewEncoder(rw).Encode(ticket{ID: "7"}) }
+	bubble(t, setup{api: api}, func(t *testing.T, w *world) {
+		const inbound = "CANARY-inbound-token"
+		type key struct{}
+		w.connect("read")
+		elapse(2 * time.Hour)
+		ctx := context.WithValue(t.Context(), key{}, inbound)
+		r := w.invoker().Invoke(ctx, &connector.InvokeRequest{Principal: w.alice, Capability: "tickets.get", Arguments: json.RawMessage(`{"ticket":"7"}`)})
+		require.Nil(t, r.Error)
+		for _, host := range []string{"127.0.0.1", "provider.test"} {
+			require.NotEmpty(t, w.sent(host))
+			require.NotContains(t, w.sent(host), inbound)
+		}
+		require.NotContains(t, w.sent("provider.test"), "refresh-", "the refresh token goes to the issuer alone")
+		require.NotContains(t, w.sent("provider.test"), clientSecret)
+	})
+}

@@ -139,12 +139,13 @@ func TestServiceAccount_H2_62_C4(t *testing.T) {
 			p.Grant, p.Confirm, p.Secret, p.ClientAuth, p.Key, p.Assert = connection.ServiceAccount, nil, nil, connection.PublicClient, key, "robot@acme"
 		}}, func(t *testing.T, w *world) {
 			w.as.AddClient(authserver.Client{ID: "host", Key: key.Public()})
-			install(t, w, connection.InstallRequest{Account: "robot"})
+			install(t, w, connection.InstallRequest{Account: "robot", Scopes: []string{"read"}})
 			for range 3 {
 				token, err := w.use(w.m)
 				require.NoError(t, err)
 				got, ok := w.as.Active(token)
 				require.True(t, ok)
+				require.Equal(t, []string{"read"}, got.Scopes)
 				require.Equal(t, "robot@acme", got.User.ID)
 				elapse(2 * time.Hour)
 			}
@@ -181,7 +182,9 @@ func TestTokenExchange_H2_61_C4_C6(t *testing.T) {
 		require.Equal(t, end, w.record(r.Connection).Expires, "not longer than what was exchanged")
 		token, err := w.apply(w.m, r.Handle)
 		require.NoError(t, err)
-		require.NotContains(t, token, "inbound-", "the inbound token goes to the exchange and nowhere else")
+		require.NotContains(t, token, "inbound-")
+		require.Contains(t, w.sent("127.0.0.1"), "inbound-alice")
+		require.NotContains(t, w.sent("provider.test"), "inbound-", "it goes to the exchange and nowhere else")
 		got, _ := w.as.Active(token)
 		require.Equal(t, "alice", got.User.ID)
 		require.Equal(t, "https://api.example", got.Resource)

@@ -75,7 +75,7 @@ type Manager struct {
 	running sync.WaitGroup
 }
 
-var _ credential.Broker = (*Manager)(nil)
+var _ credential.BrokerWithRejection = (*Manager)(nil)
 
 // New returns a manager. keys seals what is stored and is needed, as is each
 // provider's profile being whole. opts may be nil.

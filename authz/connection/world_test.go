@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -50,7 +52,8 @@ type world struct {
 	logs  bytes.Buffer
 
 	mu  sync.Mutex
-	api []string // Authorization headers that the API saw
+	api  []string          // Authorization headers that the API saw
+	wire map[string]string // everything that was sent, by host
 	eg  *egress.Options
 }
 
@@ -84,7 +87,7 @@ func bubble(t *testing.T, s setup, f func(t *testing.T, w *world)) {
 
 func newWorld(t testing.TB, s setup) *world {
 	t.Helper()
-	w := &world{t: t, store: &flaky{Store: &connection.Memory{}}, keys: ring(t, "k1")}
+	w := &world{t: t, store: &flaky{Store: &connection.Memory{}}, keys: ring(t, "k1"), wire: map[string]string{}}
 	if s.as == nil {
 		s.as = &authserver.Options{}
 	}
@@ -95,6 +98,11 @@ func newWorld(t testing.TB, s setup) *world {
 	w.as.AddClient(authserver.Client{ID: "host", Secret: clientSecret, Redirects: []string{callback}})
 	w.alice, w.host = authztest.Principal(t, "acme", "alice")
 	_, w.eg = egresstest.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		w.mu.Lock()
+		w.wire[r.Host] += fmt.Sprintln(r.Method, r.URL, r.Header, string(body))
+		w.mu.Unlock()
 		if r.Host != "provider.test" {
 			w.as.ServeHTTP(rw, r)
 			return
@@ -128,6 +136,13 @@ func newWorld(t testing.TB, s setup) *world {
 	}
 	w.m = w.manager()
 	return w
+}
+
+// sent is every byte that went to a host.
+func (w *world) sent(host string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.wire[host]
 }
 
 type lockedWriter struct {

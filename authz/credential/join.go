@@ -112,3 +112,12 @@ func (j *Joined) Check(ctx context.Context, h Handle) error {
 	}
 	return b.Check(ctx, h)
 }
+
+// Rejected implements [BrokerWithRejection] for those that it is made of.
+func (j *Joined) Rejected(ctx context.Context, h Handle) error {
+	b, err := j.broker(h)
+	if err != nil {
+		return err
+	}
+	return Reject(ctx, b, h)
+}

@@ -57,22 +57,31 @@ func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []by
 // assertion verifies a signed assertion of a client and returns its subject, or
 // "". s.mu is held.
 func (s *Server) assertion(text string, c Client, r *http.Request) string {
+	subject, _ := s.assert(text, c, r)
+	return subject
+}
+
+// assert returns the scopes of an assertion as well.
+func (s *Server) assert(text string, c Client, r *http.Request) (subject, scope string) {
 	t, err := jwt.ParseSigned(text, []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA})
 	if err != nil {
-		return ""
+		return "", ""
 	}
-	var claims jwt.Claims
+	var claims struct {
+		jwt.Claims
+		Scope string `json:"scope"`
+	}
 	if t.Claims(c.Key, &claims) != nil || claims.Issuer != c.ID || claims.ID == "" || claims.Expiry == nil || s.jtis[claims.ID] {
-		return ""
+		return "", ""
 	}
 	at := strings.TrimSuffix(s.opts.Issuer, "/")
 	aud := []string{s.opts.Issuer, at + r.URL.Path, "http://" + r.Host + r.URL.Path}
 	end := claims.Expiry.Time()
 	if !slices.ContainsFunc(aud, func(a string) bool { return claims.Audience.Contains(a) }) || !time.Now().Before(end) || time.Until(end) > 5*time.Minute {
-		return ""
+		return "", ""
 	}
 	s.jtis[claims.ID] = true
-	return claims.Subject
+	return claims.Subject, claims.Scope
 }
 
 // token is the token endpoint.
@@ -195,11 +204,11 @@ func (s *Server) bearer(c Client, f url.Values, r *http.Request) (map[string]any
 	if c.Key == nil {
 		return nil, "unauthorized_client"
 	}
-	sub := s.assertion(f.Get("assertion"), c, r)
+	sub, scope := s.assert(f.Get("assertion"), c, r)
 	if sub == "" {
 		return nil, "invalid_grant"
 	}
-	return s.issue(Token{User: User{ID: sub}, Client: c.ID, Scopes: strings.Fields(f.Get("scope")), Resource: f.Get("resource"), grant: newToken("grant")}, ""), ""
+	return s.issue(Token{User: User{ID: sub}, Client: c.ID, Scopes: strings.Fields(scope), Resource: f.Get("resource"), grant: newToken("grant")}, ""), ""
 }
 
 // exchange takes somebody's token (RFC 8693).
