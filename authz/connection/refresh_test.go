@@ -473,6 +473,30 @@ func TestHolderDied_H2_50(t *testing.T) {
 	}
 }
 
+// H2-50 H2-51: while the access token lives, the next process does not send what
+// may be spent: a strict server would end the access token too.
+func TestHolderDiedEarly_H2_50_H2_51(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, w *world) {
+		c := w.connect("read")
+		elapse(58 * time.Minute)
+		r := w.record(c.ID)
+		r.State, r.Lease = connection.Refreshing, connection.Lease{Attempt: "dead", Until: time.Now().Add(25 * time.Second)}
+		_, err := w.store.CompareAndSwap(t.Context(), r)
+		require.NoError(t, err)
+		elapse(26 * time.Second)
+		for range 5 {
+			_, err = w.use(w.m)
+			require.NoError(t, err)
+		}
+		require.Zero(t, w.as.Count(refreshes))
+		require.Equal(t, connection.RefreshUnknown, w.record(c.ID).State)
+		elapse(2 * time.Minute)
+		_, err = w.use(w.m)
+		require.NoError(t, err, "it had not been sent")
+		require.Equal(t, 1, w.as.Count(refreshes))
+	})
+}
+
 // H2-49: an outage is not the user's: retries that nobody answers are made
 // further and further apart, and only then is the user asked.
 func TestOutage_H2_49(t *testing.T) {

@@ -51,10 +51,10 @@ type world struct {
 	host  *authz.Authority
 	logs  bytes.Buffer
 
-	mu  sync.Mutex
+	mu   sync.Mutex
 	api  []string          // Authorization headers that the API saw
 	wire map[string]string // everything that was sent, by host
-	eg  *egress.Options
+	eg   *egress.Options
 }
 
 type setup struct {
