@@ -148,6 +148,9 @@ func (r *Rules) strengths(rep *Report) string {
 		}
 		b.WriteString(verdict + "\n")
 	}
+	for _, l := range rep.Limits {
+		fmt.Fprintf(&b, "  not stopped: %s\n", l.Text)
+	}
 	return b.String()
 }
 

@@ -25,6 +25,14 @@ type Report struct {
 	Rules   string            `json:"rules"`   // their digest
 	Host    map[string]string `json:"host,omitempty"`
 	Claims  []Enforcement     `json:"claims"` // every claim, in the order of Claims
+	Limits  []Limit           `json:"limits,omitempty"`
+}
+
+// Limit is a known way around that this level does not stop, whatever it
+// claims.
+type Limit struct {
+	Number int    `json:"number"` // in the corpus of known bypasses
+	Text   string `json:"text"`
 }
 
 // NewReport returns a report in which nothing is enforced, for executors to

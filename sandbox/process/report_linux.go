@@ -11,6 +11,7 @@ const (
 	gapExistence = "Landlock lets a program look whether a path exists"
 	gapName      = "covers what was there at the start; a name that appears later is not known to the kernel"
 	gapMade      = "protects what was there at the start; a protected name that is made later is reported after the run"
+	gapEntries   = "; a directory with something denied below is granted entry by entry, and nothing can be made in it"
 	gapCommands  = "a match of strings; any other spelling passes"
 )
 
@@ -28,8 +29,8 @@ func (x *Executor) threadReport(r *sandbox.Rules) *sandbox.Report {
 	lock := fmt.Sprintf("landlock %d", h.abi)
 	rep.Set(sandbox.FSRead, sandbox.Enforced, "", lock)
 	rep.Set(sandbox.FSWrite, sandbox.Enforced, "", lock)
-	rep.Set(sandbox.FSDenyRead, sandbox.Snapshot, gapName, lock)
-	rep.Set(sandbox.FSDenyWrite, sandbox.Snapshot, gapMade, lock)
+	rep.Set(sandbox.FSDenyRead, sandbox.Snapshot, gapName+gapEntries, lock)
+	rep.Set(sandbox.FSDenyWrite, sandbox.Snapshot, gapMade+gapEntries, lock)
 	rep.Set(sandbox.FSLinks, sandbox.Snapshot, gapName, lock)
 	rep.Set(sandbox.FSMetadata, sandbox.None, gapMetadata)
 	if len(r.Write) == 0 {

@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"unsafe"
@@ -180,6 +181,13 @@ func seccomp(code []unix.SockFilter, listen bool) (int, error) {
 // from getting any back, and makes sure of it: as root nothing else holds
 // until this is done.
 func dropCapabilities() error {
+	lockCapabilities()
+	return clearCapabilities()
+}
+
+// lockCapabilities makes sure that none comes back. It does not take those
+// that this thread has.
+func lockCapabilities() {
 	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 	const bits = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<5 | 1<<6 | 1<<7 // NOROOT, NO_SETUID_FIXUP and NO_CAP_AMBIENT_RAISE with their locks, KEEP_CAPS locked
 	_ = unix.Prctl(unix.PR_SET_SECUREBITS, bits, 0, 0, 0)       // without CAP_SETPCAP it fails, and there is nothing to get back
@@ -188,6 +196,9 @@ func dropCapabilities() error {
 			break
 		}
 	}
+}
+
+func clearCapabilities() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none, have [2]unix.CapUserData
 	if err := unix.Capset(&header, &none[0]); err != nil {
@@ -198,6 +209,32 @@ func dropCapabilities() error {
 	}
 	if have != none {
 		return errors.New("capabilities: some are left after they were dropped")
+	}
+	return nil
+}
+
+// become makes this thread alone another user, without root's groups. The
+// kernel then takes the whole process for one that hides something; that is
+// put back.
+func become(id identity) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	if err != nil {
+		return fmt.Errorf("identity: %w", err)
+	}
+	for _, call := range [][4]uintptr{
+		{unix.SYS_SETGROUPS, 0, 0, 0},
+		{unix.SYS_SETRESGID, uintptr(id.gid), uintptr(id.gid), uintptr(id.gid)},
+		{unix.SYS_SETRESUID, uintptr(id.uid), uintptr(id.uid), uintptr(id.uid)},
+	} {
+		if _, _, errno := unix.RawSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
+			return fmt.Errorf("identity: %w", errno)
+		}
+	}
+	if dumpable == 1 {
+		return unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ type confinement struct {
 	abi    int
 	grants []grant
 	filter []unix.SockFilter
+	id     identity
 }
 
 // startThread starts the program from a thread that is confined first and ends
@@ -49,7 +50,11 @@ func (c *confinement) confine() error {
 	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("descriptors: %w", err)
 	}
-	if err := dropCapabilities(); err != nil {
+	lockCapabilities()
+	if err := become(c.id); err != nil {
+		return err
+	}
+	if err := clearCapabilities(); err != nil {
 		return err
 	}
 	if err := noNewPrivileges(); err != nil {
@@ -68,7 +73,7 @@ func threadWorks(abi int) error {
 	if err != nil {
 		return err
 	}
-	c := confinement{abi: abi, filter: code}
+	c := confinement{abi, nil, code, identity{os.Geteuid(), os.Getegid()}}
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -101,7 +106,7 @@ func (x *Executor) startInThread(ctx context.Context, r *sandbox.Rules, c *sandb
 	for _, f := range s.child {
 		attr.Files = append(attr.Files, f.Fd())
 	}
-	conf := confinement{x.host().abi, grants, code}
+	conf := confinement{x.host().abi, grants, code, as(r)}
 	p := &running{report: rep, rules: r, found: found, streams: s, began: time.Now(), ended: make(chan ending, 1), exact: map[sandbox.Claim]bool{}}
 	pid, err := conf.startThread(c.Path, append([]string{c.Path}, c.Args...), attr)
 	if err != nil {
