@@ -37,7 +37,7 @@ var may = map[string]string{
 	"connector/query":                    "",
 	"connector/provider":                 "toolresult internal/strictjson",
 	"connector/cache":                    "connector+ connector/cache/generation",
-	"connector/cache/generation":         "", // a store of numbers needs no cache
+	"connector/cache/generation":         "",                               // a store of numbers needs no cache
 	"connector/webhook":                  "toolresult internal/strictjson", // below sqlstore: an inbox is a store, and who only verifies needs none
 	"connector/webhook/webhooktest":      "connector/webhook+",
 	"connector/artifact":                 "authz+",
