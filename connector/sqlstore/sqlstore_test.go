@@ -34,6 +34,7 @@ type place struct {
 // schema of its own in it.
 var everywhere = map[string]func(t *testing.T, fresh func(t testing.TB) place){
 	"Inbox_P5":                  testInbox_P5,
+	"Index_P6":                  testIndex_P6,
 	"Generations_P4":            testGenerations_P4,
 	"InboxCommits_P5":           testInboxCommits_P5,
 	"Approvals_W1":              testApprovals_W1,

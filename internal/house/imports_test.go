@@ -37,14 +37,16 @@ var may = map[string]string{
 	"connector/query":                    "",
 	"connector/provider":                 "toolresult internal/strictjson",
 	"connector/cache":                    "connector+ connector/cache/generation",
-	"connector/cache/generation":         "",                               // a store of numbers needs no cache
+	"connector/cache/generation":         "",       // a store of numbers needs no cache
+	"connector/ingest":                   "authz+", // below sqlstore, which keeps its index
+	"connector/ingest/ingesttest":        "connector/ingest+",
 	"connector/webhook":                  "toolresult internal/strictjson", // below sqlstore: an inbox is a store, and who only verifies needs none
 	"connector/webhook/webhooktest":      "connector/webhook+",
 	"connector/artifact":                 "authz+",
 	"connector/operation":                "authz+", // below connector, so that a store needs no connector
 	"connector/operation/operationtest":  "connector/operation+",
 	"connector/artifact/artifacttest":    "connector/artifact+",
-	"connector/sqlstore":                 "authz/credential+ connector/operation+ connector/artifact+ connector/webhook+ connector/cache/generation connector/sqlstore/internal/column internal/sqldb", // below connector
+	"connector/sqlstore":                 "authz/credential+ connector/operation+ connector/artifact+ connector/webhook+ connector/cache/generation connector/ingest+ connector/sqlstore/internal/column internal/sqldb", // below connector
 	"connector/dirstore":                 "authz/credential+ connector/artifact+",
 	"connector/sqlstore/internal/column": "authz+",
 	"connector":                          "authz/credential+ sandbox/egress+ connector/cursor+ connector/provider+ connector/artifact+ connector/operation+ internal/evidence+ internal/ledger+ internal/route+ internal/schema+ internal/strictyaml",
@@ -99,7 +101,7 @@ var only = []struct{ path, prefix, why string }{
 	{"github.com/jackc/pgx/v5", "internal/crashtest examples", "the program chooses the driver, and only it pays for it"},
 	{"github.com/maypok86/otter/v2", "connector/cache", "one cache of values; whose they are is ours"},
 	{"github.com/riverqueue/river", "connector/job", "one job engine, behind one package: it weighs 5 MB and brings the drivers of PostgreSQL with it"},
-	{"testing", "authz/authztest authz/bearer/bearertest authz/connection/connectiontest sandbox/egress/egresstest sandbox/sandboxtest connector/artifact/artifacttest connector/operation/operationtest connector/webhook/webhooktest skill/registry/registrytest connector/connectortest internal/mutants internal/peers internal/interop internal/crashtest examples", "testing in production code registers flags and weighs"},
+	{"testing", "authz/authztest authz/bearer/bearertest authz/connection/connectiontest sandbox/egress/egresstest sandbox/sandboxtest connector/artifact/artifacttest connector/operation/operationtest connector/webhook/webhooktest connector/ingest/ingesttest skill/registry/registrytest connector/connectortest internal/mutants internal/peers internal/interop internal/crashtest examples", "testing in production code registers flags and weighs"},
 }
 
 type listed struct {
