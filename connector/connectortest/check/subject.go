@@ -31,6 +31,14 @@ type Ordinary struct {
 	Sent     []*Exchange
 }
 
+// Like returns a subject with another fixture of which the same is known: it is
+// for a connector that makes the same manifest and the same ordinary calls.
+func (s *Subject) Like(f *Fixture) *Subject {
+	out := *s
+	out.Fixture = f
+	return &out
+}
+
 // Declaration returns the declaration of a capability, or nil.
 func (s *Subject) Declaration(name string) *connector.Declaration {
 	i := slices.IndexFunc(s.Manifest.Capabilities, func(d connector.Declaration) bool { return d.Name == name })
