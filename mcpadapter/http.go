@@ -84,9 +84,10 @@ func (a *Adapter) post(w http.ResponseWriter, r *http.Request, sdk http.Handler)
 	if a.short(w, r, who, body) {
 		return
 	}
-	state := &request{principal: who}
+	state, rpc := &request{principal: who}, &rpcWriter{ResponseWriter: w, request: body}
 	if a.sessions.wants(r, body) {
-		a.sessions.serve(w, without(r, body, nobody(r.Context())), body, who)
+		defer rpc.end()
+		a.sessions.serve(rpc, without(r, body, nobody(r.Context())), body, who)
 		return
 	}
 	state.class, err = a.classOf(r.Context(), who)
@@ -96,7 +97,8 @@ func (a *Adapter) post(w http.ResponseWriter, r *http.Request, sdk http.Handler)
 	}
 	r = without(r, body, context.WithValue(r.Context(), requestKey{}, state))
 	decodeName(r.Header)
-	sdk.ServeHTTP(w, r)
+	defer rpc.end()
+	sdk.ServeHTTP(rpc, r)
 }
 
 // without returns the request for the SDK, which hands headers on to everything

@@ -48,7 +48,7 @@ func (a *Adapter) short(w http.ResponseWriter, r *http.Request, who authz.Princi
 	}
 	ctx := context.WithValue(r.Context(), requestKey{}, &request{principal: who})
 	if p.call {
-		return a.shortCall(ctx, w, r, who, &p)
+		return a.shortCall(ctx, w, who, &p)
 	}
 	c, err := a.classOf(ctx, who)
 	if err != nil || len(c.sorted) > mcp.DefaultPageSize {
@@ -64,7 +64,7 @@ func (a *Adapter) short(w http.ResponseWriter, r *http.Request, who authz.Princi
 
 // shortCall calls a tool. The invoker decides alone whether there is one: what
 // is hidden and what does not exist go the same way through it.
-func (a *Adapter) shortCall(ctx context.Context, w http.ResponseWriter, r *http.Request, who authz.Principal, p *plain) bool {
+func (a *Adapter) shortCall(ctx context.Context, w http.ResponseWriter, who authz.Principal, p *plain) bool {
 	t, err := a.tool(p.name)
 	if err != nil || p.name == StatusTool || t != nil && t.headers {
 		return false
@@ -80,10 +80,7 @@ func (a *Adapter) shortCall(ctx context.Context, w http.ResponseWriter, r *http.
 	if a.notTools[name] {
 		name = "not a tool: " + name // which no capability is called
 	}
-	req := &mcp.CallToolRequest{
-		Params: &mcp.CallToolParamsRaw{Meta: p.meta, Name: name, Arguments: p.args},
-		Extra:  &mcp.RequestExtra{Header: r.Header},
-	}
+	req := &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{Meta: p.meta, Name: name, Arguments: p.args}}
 	res, err := a.call(ctx, req, who, t)
 	if ctx.Err() != nil {
 		return true // nobody is there any more

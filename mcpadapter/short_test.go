@@ -316,9 +316,9 @@ func TestShortPathUnusual_M1_A9(t *testing.T) {
 // Thousands of requests that something happened to.
 func TestShortPathMutated_M1(t *testing.T) {
 	plain, busy := newPair(t, mcpadapter.Options{}), newPair(t, asking())
-	n := 6000
+	n := 4000
 	if testing.Short() {
-		n = 600
+		n = 400
 	}
 	random := rand.New(rand.NewPCG(2026, 7))
 	all, taken := seeds(), 0
