@@ -36,7 +36,17 @@ func (m *Manager) Resolve(ctx context.Context, req *credential.ResolveRequest) (
 	if !time.Now().Before(expires) {
 		return credential.Resolved{}, toolresult.NewError(toolresult.AuthenticationRequired, "the caller's identity is over")
 	}
-	rec, err := m.choose(ctx, req)
+	held, err := m.holds(ctx, req.Principal.Key().Tenant)
+	if err == nil && held.stop(req.Run, req.Capability, "") {
+		err = errHeld()
+	}
+	var rec Record
+	if err == nil {
+		rec, err = m.choose(ctx, req)
+	}
+	if err == nil && held.stop("", "", rec.ID) {
+		err = errHeld()
+	}
 	if err == nil {
 		rec, err = m.enough(ctx, rec, req)
 	}
@@ -67,11 +77,7 @@ func (m *Manager) keep(ctx context.Context, expires time.Time, u *use) credentia
 
 // choose returns the one connection that the call is for.
 func (m *Manager) choose(ctx context.Context, req *credential.ResolveRequest) (Record, error) {
-	key := req.Principal.Key()
-	if held, err := m.held(ctx, key.Tenant, req.Run, req.Capability, ""); err != nil || held {
-		return Record{}, cmpErr(err, errHeld())
-	}
-	found, err := m.candidates(ctx, key, req)
+	found, err := m.candidates(ctx, req)
 	if err != nil {
 		return Record{}, err
 	}
@@ -97,8 +103,16 @@ func cmpErr(err, otherwise error) error {
 
 // candidates are the caller's connections, and those that an operator installed
 // for the tenant, that serve the call.
-func (m *Manager) candidates(ctx context.Context, key authz.PrincipalKey, req *credential.ResolveRequest) (out []Record, err error) {
-	for _, owner := range []authz.PrincipalKey{key, {Tenant: key.Tenant}} {
+func (m *Manager) candidates(ctx context.Context, req *credential.ResolveRequest) (out []Record, err error) {
+	key := req.Principal.Key()
+	var owners []authz.PrincipalKey
+	if slices.ContainsFunc(m.order, func(p *provider) bool { return p.serves(req) }) {
+		owners = append(owners, key)
+	}
+	if slices.ContainsFunc(m.order, func(p *provider) bool { return p.serves(req) && p.installed() }) {
+		owners = append(owners, authz.PrincipalKey{Tenant: key.Tenant})
+	}
+	for _, owner := range owners {
 		list, err := m.all(ctx, &Query{Tenant: key.Tenant, Owner: owner})
 		if err != nil {
 			return nil, err
@@ -156,9 +170,6 @@ func (m *Manager) none(ctx context.Context, req *credential.ResolveRequest, foun
 
 // enough checks the scopes and sees to a live access token.
 func (m *Manager) enough(ctx context.Context, rec Record, req *credential.ResolveRequest) (Record, error) {
-	if held, err := m.held(ctx, rec.Owner.Tenant, "", "", rec.ID); err != nil || held {
-		return Record{}, cmpErr(err, errHeld())
-	}
 	rec, err := m.widen(ctx, rec, req)
 	if err == nil {
 		err = m.scoped(ctx, &rec, req)
@@ -166,7 +177,7 @@ func (m *Manager) enough(ctx context.Context, rec Record, req *credential.Resolv
 	if err != nil {
 		return Record{}, err
 	}
-	now, _, err := m.access(ctx, rec.Owner.Tenant, rec.ID, req.Principal)
+	now, _, err := m.ready(ctx, rec, req.Principal)
 	if err != nil {
 		if errors.Is(err, toolresult.ConnectionRequired) && rec.Owner == req.Principal.Key() {
 			err = m.withLink(ctx, toolresult.AsError(err), req.Principal, &rec, req.Scopes)
@@ -229,8 +240,8 @@ func (m *Manager) Apply(ctx context.Context, h credential.Handle, origin string,
 	if err != nil {
 		return err
 	}
-	if held, err := m.held(ctx, u.tenant, u.run, u.cap, u.id); err != nil || held {
-		return cmpErr(err, errHeld())
+	if err := m.free(ctx, u); err != nil {
+		return err
 	}
 	rec, secret, err := m.access(ctx, u.tenant, u.id, u.principal)
 	if err != nil {
@@ -258,8 +269,8 @@ func (m *Manager) Check(ctx context.Context, h credential.Handle) error {
 	if err != nil {
 		return err
 	}
-	if held, err := m.held(ctx, u.tenant, u.run, u.cap, u.id); err != nil || held {
-		return cmpErr(err, errHeld())
+	if err := m.free(ctx, u); err != nil {
+		return err
 	}
 	rec, err := m.store.Get(ctx, u.tenant, u.id)
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
@@ -44,9 +45,9 @@ func (m *Manager) Contain(ctx context.Context, in Incident) (Hold, error) {
 // the provider it is CONFLICT, unless revokedBy names the person who revoked the
 // credential there by hand.
 func (m *Manager) Release(ctx context.Context, tenant, id, revokedBy string) error {
-	holds, err := m.store.Holds(ctx, tenant)
+	holds, err := m.holds(ctx, tenant)
 	if err != nil {
-		return errStore(err)
+		return err
 	}
 	for _, h := range holds {
 		if h.ID != id {
@@ -83,27 +84,40 @@ func (m *Manager) unconfirmed(ctx context.Context, h Hold) (bool, error) {
 	return rec.Disconnection.Remote != StepDone, nil
 }
 
-// held reports whether an incident stops the run, the capability or the
-// connection; "" is none.
-func (m *Manager) held(ctx context.Context, tenant, run, capability, id string) (bool, error) {
-	holds, err := m.store.Holds(ctx, tenant)
+// held are the incidents of a tenant.
+type held []Hold
+
+func (m *Manager) holds(ctx context.Context, tenant string) (held, error) {
+	list, err := m.store.Holds(ctx, tenant)
 	if err != nil {
-		return false, errStore(err)
+		return nil, errStore(err)
 	}
-	for _, h := range holds {
-		if h.Run != "" && h.Run == run || h.Capability != "" && h.Capability == capability || h.Connection != "" && h.Connection == id {
-			return true, nil
-		}
+	return list, nil
+}
+
+// stop reports whether one of them stops the run, the capability or the
+// connection; "" is none.
+func (hs held) stop(run, capability, id string) bool {
+	return slices.ContainsFunc(hs, func(h Hold) bool {
+		return h.Run != "" && h.Run == run || h.Capability != "" && h.Capability == capability || h.Connection != "" && h.Connection == id
+	})
+}
+
+// free returns an error if an incident stops what a handle is for.
+func (m *Manager) free(ctx context.Context, u *use) error {
+	hs, err := m.holds(ctx, u.tenant)
+	if err == nil && hs.stop(u.run, u.cap, u.id) {
+		err = errHeld()
 	}
-	return false, nil
+	return err
 }
 
 // leaking reports whether a credential of the owner at the provider leaked and is
 // not known to be revoked.
 func (m *Manager) leaking(ctx context.Context, owner authz.PrincipalKey, provider string) (bool, error) {
-	holds, err := m.store.Holds(ctx, owner.Tenant)
+	holds, err := m.holds(ctx, owner.Tenant)
 	if err != nil {
-		return false, errStore(err)
+		return false, err
 	}
 	for _, h := range holds {
 		if h.Connection == "" {

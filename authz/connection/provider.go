@@ -320,6 +320,11 @@ func (p *provider) mints() bool {
 	return p.Grant == ClientCredentials || p.Grant == ServiceAccount || p.Grant == TokenExchange
 }
 
+// installed reports whether an operator holds its accounts.
+func (p *provider) installed() bool {
+	return p.Grant == ClientCredentials || p.Grant == ServiceAccount || p.Grant == APIKey
+}
+
 // fixes reports whether what was fixed at consent is still what the profile
 // says. A code or token is sent to the endpoint that it comes from or nowhere.
 func (p *provider) fixes(issuer, endpoint, client, resource string) bool {

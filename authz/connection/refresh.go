@@ -42,6 +42,11 @@ func (m *Manager) access(ctx context.Context, tenant, id string, p authz.Princip
 	if err != nil {
 		return Record{}, token.Secret{}, missing(err)
 	}
+	return m.ready(ctx, rec, p)
+}
+
+// ready is access for a record that was just read.
+func (m *Manager) ready(ctx context.Context, rec Record, p authz.Principal) (Record, token.Secret, error) {
 	if !due(&rec, time.Now()) || !rec.State.Usable() {
 		return m.open(rec)
 	}
