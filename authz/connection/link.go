@@ -16,11 +16,6 @@ type linkKey struct {
 	generation                   int64
 }
 
-type link struct {
-	Link
-	missing []string
-}
-
 const maxLinks = 4096
 
 // withLink adds the way to connect an account to an error. If none can be made,
@@ -48,7 +43,7 @@ func (m *Manager) link(ctx context.Context, p authz.Principal, rec *Record, miss
 	m.mu.Unlock()
 	if ok && time.Until(old.Expires) > m.opts.LinkFor/2 {
 		if tx, err := m.store.Transaction(ctx, key.owner.Tenant, old.ID); err == nil && tx.Stage == Begun {
-			return old.Link, nil
+			return old, nil
 		}
 	}
 	l, err := m.Begin(ctx, p, &BeginRequest{Provider: rec.Provider, Scopes: missing, Connection: rec.ID})
@@ -62,6 +57,6 @@ func (m *Manager) link(ctx context.Context, p authz.Principal, rec *Record, miss
 			delete(m.links, k)
 		}
 	}
-	m.links[key] = link{Link: l}
+	m.links[key] = l
 	return l, nil
 }

@@ -167,11 +167,11 @@ func (p *provider) check() error {
 	case len(p.Connectors) == 0:
 		return errors.New("name the connectors that its accounts serve")
 	case !subset(p.Always, p.Scopes):
-		return errors.New("Always names a scope that is not in Scopes")
+		return errors.New("the field Always names a scope that is not in Scopes")
 	case p.Lifetime < 0:
-		return errors.New("Lifetime is negative")
+		return errors.New("the field Lifetime is negative")
 	case p.API.BaseURL == "":
-		return errors.New("API is needed: where the credential may go")
+		return errors.New("the field API is needed: where the credential may go")
 	}
 	return nil
 }
@@ -210,19 +210,19 @@ func (p *provider) checkGrant() error {
 func (p *provider) checkCode() error {
 	switch {
 	case !p.S256:
-		return errors.New("S256 is not stated: a provider that does not check PKCE is refused (RFC 9700 section 2.1.1)")
+		return errors.New("the field S256 is not stated: a provider that does not check PKCE is refused (RFC 9700 section 2.1.1)")
 	case p.Issuer == "":
 		return errors.New("an Issuer is needed")
 	case p.Confirm == nil:
-		return errors.New("Confirm is needed: an account is what the provider says")
+		return errors.New("the field Confirm is needed: an account is what the provider says")
 	case !webURL(p.AuthorizationEndpoint, false):
-		return errors.New("AuthorizationEndpoint must be https, or http on loopback, without a fragment")
+		return errors.New("the field AuthorizationEndpoint must be https, or http on loopback, without a fragment")
 	case !webURL(p.RedirectURI, false):
-		return errors.New("RedirectURI must be https, or http on loopback, without a fragment")
+		return errors.New("the field RedirectURI must be https, or http on loopback, without a fragment")
 	}
 	for name := range p.Params {
 		if slices.Contains(reserved, name) {
-			return fmt.Errorf("Params cannot set %s", name)
+			return fmt.Errorf("the field Params cannot set %s", name)
 		}
 	}
 	return nil
@@ -239,21 +239,21 @@ func webURL(s string, bare bool) bool {
 func (p *provider) open() (err error) {
 	if p.Key != nil {
 		if p.key, err = token.NewKey(p.Key, p.KeyID); err != nil {
-			return fmt.Errorf("Key: %w", err)
+			return fmt.Errorf("the field Key: %w", err)
 		}
 	}
 	if p.Grant != APIKey {
 		if p.token, err = p.client(p.Token); err != nil {
-			return fmt.Errorf("Token: %w", err)
+			return fmt.Errorf("the field Token: %w", err)
 		}
 	}
 	if p.Revocation.BaseURL != "" {
 		if p.revocation, err = p.client(p.Revocation); err != nil {
-			return fmt.Errorf("Revocation: %w", err)
+			return fmt.Errorf("the field Revocation: %w", err)
 		}
 	}
 	if p.api, err = egress.New(p.API, p.Egress); err != nil {
-		return fmt.Errorf("API: %w", err)
+		return fmt.Errorf("the field API: %w", err)
 	}
 	for _, origin := range append([]string{p.api.Origin()}, p.Origins...) {
 		place, err := credential.NewPlacement(origin, &p.Placement)
