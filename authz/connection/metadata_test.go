@@ -66,11 +66,13 @@ func TestDiscover_H2_02_H2_09_O_10_O_11(t *testing.T) {
 // H2-09: a redirect, a failure or something else than JSON is no metadata.
 func TestDiscoverFails_H2_09(t *testing.T) {
 	for why, h := range map[string]http.HandlerFunc{
-		"a redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://attacker.test", http.StatusFound) },
-		"500":        func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500) },
-		"HTML":       func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<html>") },
-		"an array":   func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "[]") },
-		"too much":   func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, strings.Repeat(" ", 1<<20), "{}") },
+		"a redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://attacker.test", http.StatusFound)
+		},
+		"500":      func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500) },
+		"HTML":     func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<html>") },
+		"an array": func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "[]") },
+		"too much": func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, strings.Repeat(" ", 1<<20), "{}") },
 	} {
 		_, eg := egresstest.Serve(t, h)
 		_, err := connection.Discover(t.Context(), "http://127.0.0.1", loopback(wellKnown), eg)
