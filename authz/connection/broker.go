@@ -113,7 +113,7 @@ func (m *Manager) candidates(ctx context.Context, req *credential.ResolveRequest
 		owners = append(owners, authz.PrincipalKey{Tenant: key.Tenant})
 	}
 	for _, owner := range owners {
-		list, err := m.all(ctx, &Query{Tenant: key.Tenant, Owner: owner})
+		list, err := m.all(ctx, &Query{Tenant: key.Tenant, Owner: owner, Live: true})
 		if err != nil {
 			return nil, err
 		}

@@ -97,7 +97,7 @@ func (m *Manager) existing(ctx context.Context, tx *Transaction, account Account
 		rec, err := m.store.Get(ctx, tx.Owner.Tenant, tx.Connection)
 		return rec, err == nil, err
 	}
-	list, err := m.all(ctx, &Query{Tenant: tx.Owner.Tenant, Owner: tx.Owner, Provider: tx.Provider})
+	list, err := m.all(ctx, &Query{Tenant: tx.Owner.Tenant, Owner: tx.Owner, Provider: tx.Provider, Live: true})
 	for _, r := range list {
 		if r.Account == account.ID && r.Org == account.Org && (r.State.Usable() || r.State == Reauthorize) {
 			return r, true, err

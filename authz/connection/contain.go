@@ -77,7 +77,7 @@ func (m *Manager) unconfirmed(ctx context.Context, h Hold) (bool, error) {
 	rec, err := m.store.Get(ctx, h.Tenant, h.Connection)
 	switch {
 	case errors.Is(err, toolresult.NotFound):
-		return false, nil
+		return true, nil // nobody can say
 	case err != nil:
 		return false, errStore(err)
 	}

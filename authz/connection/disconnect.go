@@ -1,11 +1,13 @@
 package connection
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
@@ -45,14 +47,14 @@ func (m *Manager) DisconnectFor(ctx context.Context, owner authz.PrincipalKey, i
 	if owner.Tenant == "" {
 		return nil, toolresult.NewError(toolresult.InvalidInput, "a tenant is needed")
 	}
-	list, err := m.all(ctx, &Query{Tenant: owner.Tenant, Owner: owner})
+	list, err := m.all(ctx, &Query{Tenant: owner.Tenant, Owner: owner, Live: true})
 	if err != nil {
 		return nil, err
 	}
 	var out []Connection
 	var failed error
 	for _, r := range list {
-		if r.State == Disconnected || id != "" && r.ID != id || r.Owner != owner {
+		if id != "" && r.ID != id || r.Owner != owner {
 			continue
 		}
 		c, err := m.takeApart(ctx, owner.Tenant, r.ID, ReasonAdmin)
@@ -66,6 +68,39 @@ func (m *Manager) DisconnectFor(ctx context.Context, owner authz.PrincipalKey, i
 		failed = errNoAccount()
 	}
 	return out, failed
+}
+
+// Connections returns the connections of p that are not over, for a page of
+// theirs, oldest first.
+func (m *Manager) Connections(ctx context.Context, p authz.Principal) ([]Connection, error) {
+	if p.IsZero() {
+		return nil, toolresult.NewError(toolresult.AuthenticationRequired, "the caller is not known")
+	}
+	list, err := m.all(ctx, &Query{Tenant: p.Key().Tenant, Owner: p.Key(), Live: true})
+	if err != nil {
+		return nil, err
+	}
+	var out []Connection
+	for _, r := range list {
+		out = append(out, r.Connection)
+	}
+	slices.SortFunc(out, func(a, b Connection) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) })
+	return out, nil
+}
+
+// Sweep removes what is over: transactions a day after their end, and
+// disconnected connections after keep, which is how long somebody may ask what
+// became of them. Those of a leak stay.
+func (m *Manager) Sweep(ctx context.Context, keep time.Duration) (removed int, err error) {
+	a, err := m.store.SweepTransactions(ctx, time.Now().AddDate(0, 0, -1))
+	if err != nil {
+		return 0, errStore(err)
+	}
+	b, err := m.store.SweepRecords(ctx, time.Now().Add(-keep))
+	if err != nil {
+		return a, errStore(err)
+	}
+	return a + b, nil
 }
 
 // Resume goes on with disconnects that are not finished, at most limit of them,

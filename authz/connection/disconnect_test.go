@@ -1,6 +1,7 @@
 package connection_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -139,6 +140,7 @@ func TestNoResurrection_H2_97(t *testing.T) {
 	for _, revocable := range []bool{true, false} {
 		bubble(t, setup{}, func(t *testing.T, w *world) {
 			c := w.connect("read")
+			spent := w.record(c.ID).Refresh
 			elapse(2 * time.Hour)
 			w.as.Fail(refreshFault(authserver.Fault{Delay: 5 * time.Second}))
 			if !revocable {
@@ -156,6 +158,7 @@ func TestNoResurrection_H2_97(t *testing.T) {
 			require.NotEqual(t, connection.StepDone, got.Disconnection.Remote, "what is under way has to be revoked too")
 			wg.Wait()
 			require.Equal(t, connection.Disconnecting, w.record(c.ID).State)
+			require.Equal(t, revocable, bytes.Equal(spent, w.record(c.ID).Refresh), "what could not be revoked is kept, only to be revoked")
 			elapse(time.Minute)
 			_, err = w.m.Resume(t.Context(), 10)
 			require.NoError(t, err)

@@ -107,6 +107,17 @@ func (m *Memory) List(_ context.Context, q *Query) ([]Record, error) {
 	return out, nil
 }
 
+// SweepRecords implements [Records].
+func (m *Memory) SweepRecords(_ context.Context, before time.Time) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := len(m.records)
+	maps.DeleteFunc(m.records, func(_ memoryKey, r Record) bool {
+		return r.State == Disconnected && r.Reason != ReasonLeak && r.Updated.Before(before)
+	})
+	return n - len(m.records), nil
+}
+
 // Check returns INVALID_INPUT for a query that selects by accident. Stores call
 // it.
 func (q *Query) Check() error {
@@ -127,7 +138,7 @@ func (q *Query) selects(r Record) bool {
 	return (q.All || r.Owner.Tenant == q.Tenant) &&
 		(q.Owner == (authz.PrincipalKey{}) || r.Owner == q.Owner) &&
 		(q.Provider == "" || r.Provider == q.Provider) &&
-		(q.State == "" || r.State == q.State) &&
+		(q.State == "" || r.State == q.State) && (!q.Live || r.State != Disconnected) &&
 		(q.Due.IsZero() || !r.RetryAt.After(q.Due) && !r.Lease.Until.After(q.Due))
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/authz/authztest"
 	"github.com/drawbridge-sdk/drawbridge/authz/authztest/authserver"
 	"github.com/drawbridge-sdk/drawbridge/authz/connection"
@@ -73,6 +74,32 @@ func (downStore) List(context.Context, *connection.Query) ([]connection.Record, 
 func (downStore) Holds(context.Context, string) ([]connection.Hold, error) { return nil, errDSN }
 func (downStore) AddTransaction(context.Context, connection.Transaction) (connection.Transaction, error) {
 	return connection.Transaction{}, errDSN
+}
+
+// C8: what is over is not listed, and is removed in the end.
+func TestSweep_C8(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, w *world) {
+		c := w.connect("read")
+		list, err := w.m.Connections(t.Context(), w.alice)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		require.Equal(t, c.ID, list[0].ID)
+		_, err = w.m.Connections(t.Context(), authz.Principal{})
+		require.ErrorIs(t, err, toolresult.AuthenticationRequired)
+		_, err = w.m.Disconnect(t.Context(), w.alice, c.ID)
+		require.NoError(t, err)
+		list, err = w.m.Connections(t.Context(), w.alice)
+		require.NoError(t, err)
+		require.Empty(t, list)
+		elapse(48 * time.Hour)
+		n, err := w.m.Sweep(t.Context(), 72*time.Hour)
+		require.NoError(t, err)
+		require.Equal(t, 1, n, "the transaction")
+		elapse(48 * time.Hour)
+		n, err = w.m.Sweep(t.Context(), 72*time.Hour)
+		require.NoError(t, err)
+		require.Equal(t, 1, n, "the connection")
+	})
 }
 
 // An operator's account and the caller's own both fit: nobody guesses.

@@ -64,6 +64,7 @@ type Query struct {
 	Owner    authz.PrincipalKey // exactly this one; the zero key: everybody of the tenant
 	Provider string             // "": all
 	State    State              // "": all
+	Live     bool               // all but those that are Disconnected
 	Due      time.Time          // RetryAt not after it and Lease.Until not after it; zero: all
 
 	// After is where a page starts: after this record, in the order of tenant
@@ -102,6 +103,10 @@ type Records interface {
 	// query without a tenant and without All, or without a limit from 1 to
 	// 1000, is INVALID_INPUT.
 	List(ctx context.Context, q *Query) ([]Record, error)
+
+	// SweepRecords removes records that are Disconnected, were updated before a
+	// moment, and whose Reason is not ReasonLeak, and says how many they were.
+	SweepRecords(ctx context.Context, before time.Time) (int, error)
 }
 
 // Stage is how far a transaction is. Any word that is not below is over.

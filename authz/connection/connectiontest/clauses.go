@@ -161,6 +161,29 @@ var lists = []clause{
 		require.Empty(t, ids(t, s, connection.Query{Tenant: tenant, Owner: owner(tenant), Provider: "chat"}))
 		require.Empty(t, ids(t, s, connection.Query{Tenant: s.tenant()}))
 	}},
+	{"what lives is all but the disconnected, and those are swept when they are old, unless of a leak", func(t *testing.T, s *suite) {
+		tenant := s.tenant()
+		old := moment.Add(-1000 * time.Hour)
+		for id, edit := range map[string]func(*connection.Record){
+			"active":   func(*connection.Record) {},
+			"ending":   func(r *connection.Record) { r.State = connection.Disconnecting },
+			"over":     func(r *connection.Record) { r.State = connection.Disconnected },
+			"leaked":   func(r *connection.Record) { r.State, r.Reason = connection.Disconnected, connection.ReasonLeak },
+			"over-new": func(r *connection.Record) { r.State, r.Updated = connection.Disconnected, old },
+		} {
+			r := record(tenant, id, id)
+			r.Updated = old.Add(-time.Second)
+			edit(&r)
+			create(t, s, r)
+		}
+		require.Equal(t, []string{"active", "ending"}, ids(t, s, connection.Query{Tenant: tenant, Live: true}))
+		n, err := s.SweepRecords(t.Context(), old)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.Equal(t, []string{"active", "ending", "leaked", "over-new"}, ids(t, s, connection.Query{Tenant: tenant}))
+		_, err = s.Get(t.Context(), tenant, "over")
+		require.ErrorIs(t, err, toolresult.NotFound)
+	}},
 	{"an installed connection is its tenant's, and nobody's in person", func(t *testing.T, s *suite) {
 		tenant := s.tenant()
 		r := record(tenant, "c1", "robot")
