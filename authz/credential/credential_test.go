@@ -463,3 +463,31 @@ func TestHandlesAreComparable(t *testing.T) {
 	require.True(t, a == c && a != b && a != credential.Handle{})
 	require.True(t, credential.Handle{}.IsZero() && !a.IsZero())
 }
+
+// C4: a key in the query replaces what stands there, and leaves the rest as it
+// was written; what could break out of its place is refused.
+func TestPlacement_C4(t *testing.T) {
+	p, err := credential.NewPlacement(origin, &credential.PlacementOptions{Query: "key"})
+	require.NoError(t, err)
+	for in, want := range map[string]string{
+		"/x":                   "key=a%2Fb%26c",
+		"/x?b=1%20&a=2":        "b=1%20&a=2&key=a%2Fb%26c",
+		"/x?key=theirs&a=2":    "a=2&key=a%2Fb%26c",
+		"/x?a=2&key=1&key=two": "a=2&key=a%2Fb%26c",
+	} {
+		req := newRequest(t, origin+in)
+		require.NoError(t, p.Put(full, req, []byte("a/b&c")))
+		require.Equal(t, want, req.URL.RawQuery, in)
+	}
+	req := newRequest(t, origin+"/x")
+	for _, key := range []string{"", "a b", "a\r\nX: y", "\x00", strings.Repeat("a", 9<<10)} {
+		require.ErrorIs(t, p.Put(full, req, []byte(key)), toolresult.ProviderUnavailable)
+	}
+	require.ErrorIs(t, p.Put("https://other.example:443", req, []byte("k")), toolresult.EgressDenied)
+	require.ErrorIs(t, credential.Placement{}.Put(full, req, []byte("k")), toolresult.EgressDenied, "the zero Placement")
+	require.Empty(t, req.URL.RawQuery)
+	for _, o := range []credential.PlacementOptions{{Query: "k", Header: "X"}, {Prefix: "Token "}, {Header: "a b"}, {Header: "Host"}} {
+		_, err := credential.NewPlacement(origin, &o)
+		require.Error(t, err)
+	}
+}

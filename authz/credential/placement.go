@@ -3,6 +3,7 @@ package credential
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
@@ -72,9 +73,16 @@ func (p Placement) Put(origin string, req *http.Request, key []byte) error {
 		return toolresult.WrapError(toolresult.ProviderUnavailable, "the credential cannot be read now", err)
 	}
 	if p.query != "" {
-		q := req.URL.Query()
-		q.Set(p.query, string(key))
-		req.URL.RawQuery = q.Encode()
+		pair, q := url.Values{p.query: {string(key)}}.Encode(), req.URL.Query()
+		switch {
+		case q.Has(p.query):
+			q.Set(p.query, string(key))
+			req.URL.RawQuery = q.Encode()
+		case req.URL.RawQuery == "":
+			req.URL.RawQuery = pair
+		default:
+			req.URL.RawQuery += "&" + pair // what was written stays as it was written
+		}
 		return nil
 	}
 	if req.Header == nil {
