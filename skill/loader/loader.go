@@ -322,9 +322,11 @@ type Activation struct {
 	Body  string         // of SKILL.md
 	Files skill.Manifest // that can be read
 
-	l   *Loader
-	who authz.Principal
-	run string
+	l     *Loader
+	who   authz.Principal
+	run   string
+	entry Entry // as it was approved
+	files skill.Manifest
 }
 
 // Activate gives a run the body of a skill that a catalogue listed. The run has
@@ -343,7 +345,7 @@ func (l *Loader) Activate(ctx context.Context, who authz.Principal, run string, 
 		l.watch(Event{Run: run, Step: "activate"}, e, err)
 		return nil, err
 	}
-	a := &Activation{Entry: e, Body: p.Document().Body, Files: p.Manifest(), l: l, who: who, run: run}
+	a := &Activation{Entry: e, Body: p.Document().Body, Files: p.Manifest(), l: l, who: who, run: run, entry: e, files: p.Manifest()}
 	l.watch(Event{Run: run, Step: "activate", Bytes: len(a.Body)}, e, nil)
 	return a, nil
 }
@@ -357,7 +359,10 @@ func (l *Loader) load(ctx context.Context, who authz.Principal, run string, e En
 	if err != nil {
 		return nil, err
 	}
-	return p, p.Verify(e.Digest, before)
+	if err := p.Verify(e.Digest, before); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // missing checks what the record says that the skill needs, and the files that
@@ -382,17 +387,17 @@ func (l *Loader) missing(ctx context.Context, e Entry, p *skill.Package) error {
 // not exist.
 func (a *Activation) Read(ctx context.Context, path string) ([]byte, error) {
 	ev := Event{Run: a.run, Step: "read", Path: path}
-	p, err := a.l.load(ctx, a.who, a.run, a.Entry, a.Files)
+	p, err := a.l.load(ctx, a.who, a.run, a.entry, a.files)
 	var b []byte
 	if err == nil {
 		b, err = p.ReadFile(path)
 	}
 	if err != nil {
-		a.l.watch(ev, a.Entry, err)
+		a.l.watch(ev, a.entry, err)
 		return nil, err
 	}
 	ev.File, ev.Bytes = skill.DigestOf(b), len(b)
-	a.l.watch(ev, a.Entry, nil)
+	a.l.watch(ev, a.entry, nil)
 	return b, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/skill"
@@ -127,6 +128,9 @@ func (s *directory) open(name string) (*skill.Package, error) {
 	if strings.ContainsAny(name, `/\`) || name == "" || name == "." || name == ".." {
 		return nil, toolresult.NewError(toolresult.NotFound, "there is no such skill")
 	}
+	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) { // it would write lines of its own into the catalogue
+		return nil, &skill.PathError{Path: name, Text: "has a character in its name that cannot be printed"}
+	}
 	info, err := s.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, toolresult.NewError(toolresult.NotFound, "there is no such skill")
@@ -146,7 +150,10 @@ func (s *directory) open(name string) (*skill.Package, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p, p.Check(s.profile, name).Err()
+	if err := p.Check(s.profile, name).Err(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 func (s *directory) Load(_ context.Context, _ authz.Principal, _ string, l Listed) (*skill.Package, error) {

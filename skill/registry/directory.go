@@ -289,7 +289,10 @@ func (d *Directory) Package(_ context.Context, digest skill.Digest) (*skill.Pack
 	if err != nil {
 		return nil, err
 	}
-	return p, p.Verify(digest, nil)
+	if err := p.Verify(digest, nil); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // finishedName is the name of no skill.

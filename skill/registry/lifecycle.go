@@ -88,7 +88,7 @@ func (r *Registry) gate(ctx context.Context, rec Record, m MoveRequest, b *Block
 		return nil
 	}
 	b.Reasons = append(b.Reasons, r.evidence(rec)...)
-	p, err := r.store.Package(ctx, rec.Artifact)
+	p, err := r.pkg(ctx, rec.Artifact)
 	if err != nil {
 		return err
 	}
@@ -166,6 +166,10 @@ func (r *Registry) previous(ctx context.Context, rec Record, b *Blocked) error {
 	}
 	for _, o := range all {
 		usable := o.Status == Published || o.Status == Deprecated
+		if usable && o.Owner != rec.Owner { // two that registered a first version at once
+			b.Reasons = append(b.Reasons, "the skill belongs to another owner, "+o.Owner)
+			return nil
+		}
 		if o.Version == rec.PreviousStable && usable {
 			return nil
 		}

@@ -57,7 +57,15 @@ func TestLyingStore_L2_L3(t *testing.T) {
 	s.pkg = other
 	_, _, err := w.Load(ctx, w.rob, "run_1", name)
 	require.ErrorIs(t, err, toolresult.Conflict, "another package under the digest")
+	_, err = w.Peek(ctx, w.rob, name, "1.0.0")
+	require.ErrorIs(t, err, toolresult.Conflict, "and for a catalogue")
+	_, err = w.Move(ctx, w.rita, registry.MoveRequest{Name: name, Version: "1.0.0", To: registry.Deprecated, Reason: "x"})
+	require.NoError(t, err)
+	_, err = w.Move(ctx, w.rita, registry.MoveRequest{Name: name, Version: "1.0.0", To: registry.Published, Reason: "x"})
+	require.ErrorIs(t, err, toolresult.Conflict, "the rules are checked on the package itself")
 	s.pkg = nil
+	_, err = w.Move(ctx, w.rita, registry.MoveRequest{Name: name, Version: "1.0.0", To: registry.Published, Reason: "x"})
+	require.NoError(t, err, "control")
 
 	s.get = func(r *registry.Record) { r.Artifact = other.Digest() }
 	_, _, err = w.Load(ctx, w.rob, "run_1", name)
@@ -121,4 +129,43 @@ func TestRetiredMeanwhile_L3(t *testing.T) {
 	require.Equal(t, registry.Retired, rec.Status)
 	_, _, err = w.Load(ctx, w.rob, "run_late", name)
 	require.ErrorIs(t, err, toolresult.Conflict)
+}
+
+// A version that is for staging alone does not get into prod by way of a run that
+// began in staging.
+func TestScopeOfARun_L3(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld(t, &registry.Memory{}, nil)
+	w.release("1.0.0", "")
+	req := registry.StartRequest{Run: "run_1", Name: name, Scope: "staging"}
+	_, err := w.Start(ctx, w.rob, req)
+	require.NoError(t, err)
+	_, err = w.Start(ctx, w.rob, req)
+	require.NoError(t, err, "control")
+	req.Scope = "prod"
+	pin, err := w.Start(ctx, w.rob, req)
+	require.ErrorIs(t, err, toolresult.Conflict)
+	require.Zero(t, pin)
+}
+
+// Of two owners that registered a first version at the same moment, one publishes.
+func TestTwoOwners_L3(t *testing.T) {
+	ctx := context.Background()
+	s := &liar{Store: &registry.Memory{}}
+	w := newWorld(t, s, nil)
+	w.release("1.0.0", "")
+	p := registrytest.Package(t, name, "mallory")
+	_, err := w.Register(ctx, w.alice, p, draft("1.1.0", "1.0.0"))
+	require.NoError(t, err)
+	_, err = w.Attach(ctx, w.alice, name, "1.1.0", evidence(p))
+	require.NoError(t, err)
+	_, err = w.Review(ctx, w.carol, name, "1.1.0", registry.Review{Artifact: p.Digest(), Approved: true})
+	require.NoError(t, err)
+	s.get = func(r *registry.Record) { r.Owner = "mallory" } // as if it had been registered in between
+	move := func(to registry.Status) error {
+		_, err := w.Move(ctx, w.rita, registry.MoveRequest{Name: name, Version: "1.1.0", To: to})
+		return err
+	}
+	require.NoError(t, move(registry.Validated))
+	require.ErrorContains(t, move(registry.Published), "belongs to another owner, sre")
 }

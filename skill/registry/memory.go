@@ -127,7 +127,10 @@ func (m *Memory) Package(_ context.Context, d skill.Digest) (*skill.Package, err
 	if err != nil {
 		return nil, err
 	}
-	return q, q.Verify(d, nil)
+	if err := q.Verify(d, nil); err != nil {
+		return nil, err
+	}
+	return q, nil
 }
 
 // What a store reads back is what was let in, whatever limits that had.

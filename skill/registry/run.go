@@ -67,8 +67,10 @@ type StartRequest struct {
 }
 
 // Start pins a version for a run and returns the pin, which the run records. A
-// run that has a pin for the skill keeps it, whatever is asked: its version may
-// be deprecated by now, and is an error only when it is retired.
+// run that has a pin for the skill keeps it, whatever version is asked for: its
+// own may be deprecated by now, and is an error only when it is retired. Another
+// scope than the pin's is CONFLICT: a version for staging does not get into prod
+// by way of a run that began there.
 func (r *Registry) Start(ctx context.Context, who authz.Principal, req StartRequest) (Pin, error) {
 	if err := r.may(ctx, who, actUse, req.Name, authz.Execute); err != nil {
 		return Pin{}, err
@@ -91,9 +93,14 @@ func (r *Registry) Start(ctx context.Context, who authz.Principal, req StartRequ
 			return Pin{}, err
 		}
 	}
+	if pin.Scope != req.Scope {
+		return Pin{}, toolresult.NewError(toolresult.Conflict, "the run has the skill in another scope; begin a new run")
+	}
 	// Read again: it may have been retired before the pin could be seen.
-	_, err = r.held(ctx, pin)
-	return pin, err
+	if _, err = r.held(ctx, pin); err != nil {
+		return Pin{}, err
+	}
+	return pin, nil
 }
 
 func (r *Registry) pinOf(ctx context.Context, run, name string) (Pin, bool, error) {
@@ -164,11 +171,23 @@ func (r *Registry) Load(ctx context.Context, who authz.Principal, run, name stri
 	if err != nil {
 		return nil, Record{}, err
 	}
-	p, err := r.store.Package(ctx, pin.Artifact)
+	p, err := r.pkg(ctx, pin.Artifact)
 	if err != nil {
 		return nil, Record{}, err
 	}
-	return p, rec, p.Verify(pin.Artifact, nil)
+	return p, rec, nil
+}
+
+// pkg reads a package and takes no store's word for what it is.
+func (r *Registry) pkg(ctx context.Context, d skill.Digest) (*skill.Package, error) {
+	p, err := r.store.Package(ctx, d)
+	if err == nil {
+		err = p.Verify(d, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // Peek returns the package of a published record, verified, for a catalogue.
@@ -183,7 +202,7 @@ func (r *Registry) Peek(ctx context.Context, who authz.Principal, name, version 
 	if err := r.signed(rec); err != nil {
 		return nil, err
 	}
-	return r.store.Package(ctx, rec.Artifact)
+	return r.pkg(ctx, rec.Artifact)
 }
 
 // PinsOf returns what a run used, also when it is over and the versions are
