@@ -139,6 +139,11 @@ func invisible(r rune) bool {
 }
 
 func ascii(s string) bool {
+	for ; len(s) >= 8; s = s[8:] { // a body has ten thousand bytes, and most have nothing else
+		if (s[0]|s[1]|s[2]|s[3]|s[4]|s[5]|s[6]|s[7])&utf8.RuneSelf != 0 {
+			return false
+		}
+	}
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
 			return false
