@@ -233,11 +233,21 @@ func (a *Adapter) show() (err error) {
 		return err
 	}
 	a.notTools = map[string]bool{}
+	shown := func(what, capability string, tool bool, completions map[string]Completion) {
+		a.notTools[capability] = !tool
+		err = errors.Join(err, a.reads(what, capability))
+		for _, c := range completions {
+			err = errors.Join(err, a.reads("a completion of "+what, c.Capability))
+		}
+	}
 	for _, r := range a.resources {
-		a.notTools[r.Capability] = !r.Tool
+		shown(fmt.Sprintf("the resource %q", r.URI), r.Capability, r.Tool, r.Completions)
 	}
 	for _, p := range a.opts.Prompts {
-		a.notTools[p.Capability] = !p.Tool
+		shown(fmt.Sprintf("the prompt %q", p.name()), p.Capability, p.Tool, p.Completions)
+	}
+	if err != nil {
+		return err
 	}
 	return checkPrompts(a.opts.Prompts)
 }
@@ -462,13 +472,14 @@ func (a *Adapter) list(ctx context.Context) (*mcp.ListToolsResult, error) {
 
 // callFront runs a tool for whom the host says. For one that is known to be a
 // tool Invoke alone decides; it is the same to it whether a capability is hidden
-// or not there.
+// or not there. But nothing is asked about a tool that the caller may not see.
 func (a *Adapter) callFront(ctx context.Context, req *mcp.CallToolRequest) (*result, error) {
 	who, err := a.identify(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if t := a.known(req.Params.Name); t != nil && t.tool.Name != StatusTool {
+	asks := a.opts.Ask != nil || a.opts.OperationID != nil || req.Params.RequestState != ""
+	if t := a.known(req.Params.Name); t != nil && t.tool.Name != StatusTool && !asks {
 		return a.call(ctx, req, who, t)
 	}
 	c, err := a.classOf(ctx, who)

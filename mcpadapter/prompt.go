@@ -59,8 +59,8 @@ func checkPrompts(list []Prompt) error {
 	names := map[string]bool{}
 	for i := range list {
 		p := &list[i]
-		if p.Capability == "" || names[p.name()] {
-			return fmt.Errorf("mcpadapter: the prompt %q names no capability, or is there twice", p.name())
+		if names[p.name()] {
+			return fmt.Errorf("mcpadapter: two prompts are called %q", p.name())
 		}
 		names[p.name()] = true
 	}
@@ -130,6 +130,9 @@ func (a *Adapter) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (mcp
 		return nil, noPrompt()
 	}
 	p := &a.opts.Prompts[i]
+	if hidden, err := a.hidden(ctx, who, p.Capability); hidden || err != nil {
+		return nil, orElse(err, noPrompt())
+	}
 	args := json.RawMessage("{}")
 	if len(req.Params.Arguments) > 0 {
 		if args, err = json.Marshal(req.Params.Arguments); err != nil {

@@ -69,9 +69,6 @@ const artifactTemplate = "artifact://{run}/{name}/{n}"
 func newResources(list []Resource) ([]resource, error) {
 	var out []resource
 	for _, r := range list {
-		if r.Capability == "" {
-			return nil, fmt.Errorf("mcpadapter: the resource %q names no capability", r.URI)
-		}
 		u, err := url.Parse(strings.NewReplacer("{", "", "}", "").Replace(r.URI))
 		if err != nil || u.Scheme == "" {
 			return nil, fmt.Errorf("mcpadapter: the resource %q has no URI with a scheme", r.URI)
@@ -233,6 +230,9 @@ func (a *Adapter) readResource(ctx context.Context, req *mcp.ReadResourceRequest
 	if res == nil {
 		return nil, noResource(uri)
 	}
+	if hidden, err := a.hidden(ctx, who, res.Capability); hidden || err != nil {
+		return nil, orElse(err, noResource(uri))
+	}
 	d, err := newDialogue(ctx, a, req, who, res.Capability, args, params{method: "resources/read", name: uri, responses: req.Params.InputResponses, state: req.Params.RequestState})
 	if err != nil {
 		return nil, err
@@ -249,7 +249,7 @@ func (a *Adapter) readResource(ctx context.Context, req *mcp.ReadResourceRequest
 	out := &mcp.ReadResourceResult{Cacheable: private()}
 	if res.Contents != nil {
 		if out.Contents, err = res.Contents(uri, r); err != nil || out.Contents == nil {
-			return nil, a.failed(ctx, "a result cannot be shown as a resource", fmt.Errorf("%s: %w", uri, orNil(err)))
+			return nil, a.failed(ctx, "a result cannot be shown as a resource", orElse(err, errors.New("Contents returned nothing")))
 		}
 	} else {
 		text, err := json.Marshal(r)
@@ -267,31 +267,41 @@ func (a *Adapter) readResource(ctx context.Context, req *mcp.ReadResourceRequest
 	return newWhole(out, req.ProtocolVersion(), mcp.Meta{ResultMeta: withoutData(r)}), nil
 }
 
-func orNil(err error) error {
+// orElse returns err, or what it is if it is nothing.
+func orElse(err, otherwise error) error {
 	if err == nil {
-		return errors.New("Contents returned nothing")
+		return otherwise
 	}
 	return err
 }
 
-// reader returns the call of a capability that only reads: a resource or a
-// prompt is no way to make a change.
+// reader returns the call of a capability behind a resource or a prompt, which
+// was found to read when the adapter was made.
 func (a *Adapter) reader(who authz.Principal, capability string) func(context.Context, json.RawMessage, string) *toolresult.Result {
 	return func(ctx context.Context, args json.RawMessage, _ string) *toolresult.Result {
-		seen, err := a.seen(ctx, who) // without changes
-		if err == nil {
-			if _, ok := seen[capability]; !ok {
-				err = toolresult.NewError(toolresult.CapabilityUnknown, "there is no such capability, or none that may be seen")
-			}
-		}
-		if err != nil {
-			if e, ok := errors.AsType[*toolresult.Error](err); ok {
-				return toolresult.Failure(newCallID(), e)
-			}
-			return toolresult.Failure(newCallID(), toolresult.NewError(toolresult.PolicyUnavailable, "it cannot be found out now whether this is allowed"))
-		}
 		return a.inv.Invoke(ctx, &connector.InvokeRequest{Principal: who, Capability: capability, Arguments: args, Profile: a.profile(ctx, who), Surface: surface})
 	}
+}
+
+// hidden reports whether a caller may not see a capability. It is asked before
+// anything that could tell a caller that there is one; the call asks again.
+func (a *Adapter) hidden(ctx context.Context, who authz.Principal, capability string) (bool, error) {
+	seen, err := a.seen(ctx, who)
+	_, ok := seen[capability]
+	return !ok, err
+}
+
+// reads refuses a capability that is not there or may change something, for
+// what is shown as a resource or a prompt.
+func (a *Adapter) reads(what, capability string) error {
+	d, ok := a.inv.Declaration(capability)
+	switch {
+	case !ok:
+		return fmt.Errorf("mcpadapter: %s: there is no capability %q", what, capability)
+	case d.Kind != connector.KindRead && d.Kind != connector.KindList:
+		return fmt.Errorf("mcpadapter: %s: the capability %q is not one that reads", what, capability)
+	}
+	return nil
 }
 
 // readArtifact reads what is behind a data_ref; having the ref grants nothing.

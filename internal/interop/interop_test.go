@@ -1,11 +1,3 @@
-// Command interop runs other people's clients against what this module serves.
-//
-// The tests need Node and the clients, in a directory that the environment
-// variable DRAWBRIDGE_NODE names:
-//
-//	npm install --prefix "$DRAWBRIDGE_NODE" node@22 @modelcontextprotocol/inspector@2.12.0
-//
-// Without the variable they are skipped, and with CI=true they fail.
 package main
 
 import (
