@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v4"
+	"github.com/drawbridge-sdk/drawbridge/internal/strictyaml"
 )
 
 // A suite is what somebody else wrote to be run against a server.
@@ -239,11 +239,13 @@ type expected map[[3]string]string
 
 func readExpected(text []byte) (expected, error) {
 	var list []struct {
-		Suite, Version, Scenario, Link, Reason string
+		Suite    string `yaml:"suite"`
+		Version  string `yaml:"version"`
+		Scenario string `yaml:"scenario"`
+		Link     string `yaml:"link"`
+		Reason   string `yaml:"reason"`
 	}
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(&list); err != nil {
+	if err := strictyaml.Decode(text, &list); err != nil {
 		return nil, fmt.Errorf("expected_failures.yaml: %w", err)
 	}
 	out := expected{}
