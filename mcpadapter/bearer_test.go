@@ -136,7 +136,7 @@ func TestFirstHop_A1_A5(t *testing.T) {
 	}
 }
 
-// Headers by which the scopes are chosen are what the body says, or nothing runs.
+// H1-73: headers by which the scopes are chosen are what the body says, or nothing runs.
 func TestHeadersCannotLowerTheScope_H1_73(t *testing.T) {
 	g := newGuarded(t, false)
 	token := g.token("alice", "mcp", "tickets.read")
@@ -176,7 +176,7 @@ func TestHeadersCannotLowerTheScope_H1_73(t *testing.T) {
 	require.NotEqual(t, 403, got.Status, "control: with the scope the hop lets it through")
 }
 
-// Two callers on one connection are two callers, and what one of them loses, one
+// H1-14: two callers on one connection are two callers, and what one of them loses, one
 // way or another, is gone with the next request.
 func TestConnectionHasNoIdentity_H1_14_A8(t *testing.T) {
 	g := newGuarded(t, true)
@@ -235,7 +235,7 @@ func TestConnectionHasNoIdentity_H1_14_A8(t *testing.T) {
 	require.Equal(t, 1, fresh, "all of it on one connection")
 }
 
-// The two hops do not mix: no token of a caller is sent to the provider, and no
+// H1-15, H1-74: the two hops do not mix: no token of a caller is sent to the provider, and no
 // refusal of the provider makes the caller get another token.
 func TestHopsDoNotMix_C6_H1_15_H1_74(t *testing.T) {
 	g := newGuarded(t, false)

@@ -217,6 +217,8 @@ func TestManyCallersAtOnce_A8(t *testing.T) {
 
 // What is hidden and what does not exist are one answer, byte for byte, also
 // when headers describe the tool and its parameters.
+//
+// H1-71: hidden in the list and denied in the call.
 func TestNoExistenceOracle_A9_E7(t *testing.T) {
 	w := newWorld(t)
 	h := w.adapter(t, w.byToken, nil).HTTP()

@@ -103,7 +103,11 @@ func (r *resource) arguments(uri string) (json.RawMessage, bool) {
 			return nil, false
 		}
 		for _, name := range r.template.Varnames() {
-			args[name] = match.Get(name).String()
+			value := match.Get(name).String()
+			if value == "" {
+				return nil, false
+			}
+			args[name] = value
 		}
 	}
 	text, err := json.Marshal(args)

@@ -233,7 +233,7 @@ func TestDPoP_H1_60(t *testing.T) {
 	})
 }
 
-// Keys of the other families, and a list that is shorter.
+// H1-60: keys of the other families, and a list that is shorter.
 func TestDPoPAlgorithms_H1_60(t *testing.T) {
 	strong, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
@@ -251,7 +251,7 @@ func TestDPoPAlgorithms_H1_60(t *testing.T) {
 	}
 }
 
-// A server that wants a nonce says which (section 9), takes it on any replica,
+// H1-60: A server that wants a nonce says which (section 9), takes it on any replica,
 // and not for ever.
 func TestDPoPNonce_H1_60(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -289,7 +289,7 @@ type replays struct{ err error }
 
 func (r replays) Use(context.Context, [32]byte, time.Time) (bool, error) { return true, r.err }
 
-// A store of used proofs that is away is no verdict, and nobody is let in.
+// H1-60, H1-13: A store of used proofs that is away is no verdict, and nobody is let in.
 func TestDPoPStoreAway_H1_60_H1_13(t *testing.T) {
 	w := newWorld(t, withDPoP(t, &bearer.DPoPOptions{Replays: replays{errors.New("canary: dial tcp 10.0.0.5")}}))
 	h := newHolder(t, w.as, "ES256", p256(t))
@@ -312,7 +312,7 @@ func TestDPoPStoreAway_H1_60_H1_13(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Of many that come at once with one proof, one is let in.
+// H1-60: of many that come at once with one proof, one is let in.
 func TestDPoPOnceAtOnce_H1_60(t *testing.T) {
 	w := newWorld(t, withDPoP(t, nil))
 	h := newHolder(t, w.as, "ES256", p256(t))

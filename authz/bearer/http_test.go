@@ -137,7 +137,7 @@ func TestChallenges_A1(t *testing.T) {
 	}
 }
 
-// Which tool is called, and so which scopes are needed, is what the handler
+// H1-73: which tool is called, and so which scopes are needed, is what the handler
 // behind will read, whatever a request pretends.
 func TestScopeOfTheTool_H1_73(t *testing.T) {
 	w := newWorld(t, scoped)
@@ -194,7 +194,7 @@ func TestScopeOfTheTool_H1_73(t *testing.T) {
 	require.Equal(t, 200, w.send(read, "", get).Status, "what is no POST calls no tool")
 }
 
-// A scope includes others, and the principal carries them, so that the policy
+// H1-70: a scope includes others, and the principal carries them, so that the policy
 // sees what was decided by.
 func TestScopeHierarchy_H1_70(t *testing.T) {
 	w := newWorld(t, scoped)
@@ -233,7 +233,7 @@ func TestToolScopesKnowsTheCaller_A9(t *testing.T) {
 	}
 }
 
-// The body of a refusal carries the id of the request, or null.
+// H1-12: the body of a refusal carries the id of the request, or null.
 func TestRefusalsAreJSONRPC_H1_12(t *testing.T) {
 	w := newWorld(t)
 	rows := []struct {
@@ -259,7 +259,7 @@ func TestRefusalsAreJSONRPC_H1_12(t *testing.T) {
 	}
 }
 
-// The handler behind never sees the token, and nor do the host's functions.
+// H1-74: the handler behind never sees the token, and nor do the host's functions.
 func TestTokenStopsHere_H1_74_C6(t *testing.T) {
 	const canary = "canary"
 	w := newWorld(t, func(s *setup) {
@@ -282,7 +282,7 @@ func TestTokenStopsHere_H1_74_C6(t *testing.T) {
 	require.NotEmpty(t, r.Header.Get("Authorization"), "the request of whoever called is not changed")
 }
 
-// Each request is its caller's, and a token that is over is over at once.
+// H1-14: each request is its caller's, and a token that is over is over at once.
 func TestEveryRequestByItself_H1_14_A8(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -370,6 +370,8 @@ func TestAnotherBearersPrincipal_A3(t *testing.T) {
 	require.False(t, two.b.Authority().Vouches(one.who))
 }
 
+// H1-01, H1-02: the metadata say whose server this is, byte for byte, at the path that
+// belongs to it.
 func TestMetadata_H1_01_H1_02(t *testing.T) {
 	w := newWorld(t, func(s *setup) {
 		s.opts.Scopes = []string{"b", "a", "a"}
@@ -409,7 +411,7 @@ func TestMetadata_H1_01_H1_02(t *testing.T) {
 	}
 }
 
-// A provider's refusal is none of this hop's business: what the handler answers
+// H1-15: a provider's refusal is none of this hop's business: what the handler answers
 // goes out as it is.
 func TestHandlersAnswerPasses_H1_15(t *testing.T) {
 	w := newWorld(t)

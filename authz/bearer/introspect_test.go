@@ -104,7 +104,7 @@ func TestIntrospectionMatrix_A1(t *testing.T) {
 	}
 }
 
-// A token goes to its own issuer and to no other.
+// H1-54: A token goes to its own issuer and to no other.
 func TestTokensAreNotShownAround_H1_54(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		other := bearertest.New(t)
@@ -131,6 +131,7 @@ func TestTokensAreNotShownAround_H1_54(t *testing.T) {
 	})
 }
 
+// H1-52: an answer is kept for as long as is said, and never past the end of the token.
 func TestIntrospectionCache_H1_52(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		token := answered(nil)(w)
@@ -164,7 +165,7 @@ func TestIntrospectionCache_H1_52(t *testing.T) {
 	}, asking, reads)
 }
 
-// Without Options.Cached no call of a tool is let in by what is remembered.
+// H1-52: without Options.Cached no call of a tool is let in by what is remembered.
 func TestCallsAreAskedAbout_H1_52(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		token := answered(nil)(w)
@@ -178,6 +179,7 @@ func TestCallsAreAskedAbout_H1_52(t *testing.T) {
 	}, asking)
 }
 
+// H1-53: an inactive token is asked about again after five seconds, and no sooner.
 func TestInactiveIsRemembered_H1_53(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		for range 20 {
@@ -196,7 +198,7 @@ func TestInactiveIsRemembered_H1_53(t *testing.T) {
 	}, func(s *setup) { s.ask = &bearer.IntrospectionOptions{CacheTokens: 8} })
 }
 
-// Requests with one token ask once, at the same time; one of them hangs up and
+// H1-53: requests with one token ask once, at the same time; one of them hangs up and
 // the others have their answer. A failure is shared too, and not remembered.
 func TestConcurrentMisses_H1_53(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -225,7 +227,7 @@ func TestConcurrentMisses_H1_53(t *testing.T) {
 	}, asking)
 }
 
-// An answer to an early question does not undo what a later one brought.
+// H1-52: an answer to an early question does not undo what a later one brought.
 func TestLateAnswer_H1_52(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		token := answered(nil)(w)
@@ -251,7 +253,7 @@ func TestLateAnswer_H1_52(t *testing.T) {
 	}, asking)
 }
 
-// An issuer that is away costs five seconds and is 503, also for a token that
+// H1-13: an issuer that is away costs five seconds and is 503, also for a token that
 // was good before; one that is still remembered goes on.
 func TestIssuerAway_H1_13(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -269,7 +271,7 @@ func TestIssuerAway_H1_13(t *testing.T) {
 	}, asking)
 }
 
-// The server authenticates, by a secret that is asked for each time.
+// H1-50: the server authenticates, by a secret that is asked for each time.
 func TestClientSecret_H1_50(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		current, failing := []byte("wrong &ü"), error(nil)

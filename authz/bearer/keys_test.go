@@ -29,6 +29,7 @@ func bubble(t *testing.T, f func(t *testing.T, w *world), change ...func(*setup)
 
 func fresh(w *world) string { return w.as.Token(resource, "alice") }
 
+// H1-40: a token under a new key is verified at once, by one fetch.
 func TestNewKeyWorksAtOnce_H1_40(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		require.Zero(t, w.as.Fetches(), "nothing is fetched before it is needed")
@@ -50,7 +51,7 @@ func TestNewKeyWorksAtOnce_H1_40(t *testing.T) {
 	})
 }
 
-// Tokens that name keys that are not there cost one fetch in half a minute
+// H1-41: tokens that name keys that are not there cost one fetch in half a minute
 // (go-oidc: one each), and do not keep the scheduled ones away.
 func TestUnknownKeys_H1_41(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -92,6 +93,7 @@ func TestUnknownKeys_H1_41(t *testing.T) {
 	})
 }
 
+// H1-42: known keys verify while their source is away, for as long as is said.
 func TestKeysAway_H1_42(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		long := w.as.Sign(w.with(map[string]any{"exp": 9999999999}), nil)
@@ -118,6 +120,7 @@ func TestKeysAway_H1_42(t *testing.T) {
 	})
 }
 
+// H1-13, H1-42: without keys from the start it is 503, and no token is called bad.
 func TestColdStartWithoutKeys_H1_13_H1_42(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.as.Fail(500)
@@ -136,6 +139,7 @@ func TestColdStartWithoutKeys_H1_13_H1_42(t *testing.T) {
 	})
 }
 
+// H1-43: a key that was withdrawn verifies nothing after the next fetch.
 func TestWithdrawnKey_H1_43(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		old := w.as.Signer()
@@ -151,7 +155,7 @@ func TestWithdrawnKey_H1_43(t *testing.T) {
 	})
 }
 
-// While one request fetches, those whose keys are there go on; those that need
+// H1-41: while one request fetches, those whose keys are there go on; those that need
 // the answer wait for it. Who hangs up does not stop it.
 func TestOneFetchAtATime_H1_41(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
@@ -191,7 +195,7 @@ func TestOneFetchAtATime_H1_41(t *testing.T) {
 	})
 }
 
-// An issuer that hangs costs five seconds.
+// H1-44: an issuer that hangs costs five seconds.
 func TestFetchEnds_H1_44(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		release := w.as.Hold()
@@ -202,6 +206,7 @@ func TestFetchEnds_H1_44(t *testing.T) {
 	})
 }
 
+// H1-44: which keys of a set are taken, and where a set may come from.
 func TestKeySetRules_H1_44(t *testing.T) {
 	body := func(text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }
@@ -261,7 +266,7 @@ func TestKeySetRules_H1_44(t *testing.T) {
 	}
 }
 
-// A weak key verifies nothing, however good the signature.
+// H1-44: A weak key verifies nothing, however good the signature.
 func TestWeakKey_H1_44(t *testing.T) {
 	for bits, status := range map[int]int{1024: 401, 2047: 401, 2048: 200} {
 		private, err := rsa.GenerateKey(rand.Reader, bits)

@@ -298,7 +298,7 @@ func TestNegativeMatrix_A1_A2(t *testing.T) {
 	}
 }
 
-// What the caller is told about a token depends on nothing but that it is not
+// H1-12: what the caller is told about a token depends on nothing but that it is not
 // valid.
 func TestOneAnswerForEveryInvalidToken_H1_12(t *testing.T) {
 	texts := map[string]bool{}
@@ -314,7 +314,7 @@ func TestOneAnswerForEveryInvalidToken_H1_12(t *testing.T) {
 	require.Len(t, texts, 1)
 }
 
-// A key of one issuer verifies no token of another, and each issuer has its own
+// H1-25: A key of one issuer verifies no token of another, and each issuer has its own
 // list of algorithms.
 func TestSeveralIssuers_A2_H1_25(t *testing.T) {
 	other := newWorld(t).as

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The values that were used last are remembered, and no more than may be.
+// H1-53: the values that were used last are remembered, and no more than may be.
 func TestMemoryIsBounded_H1_53(t *testing.T) {
 	m := lru[int]{max: 3}
 	for i := range 3 {
@@ -30,7 +30,7 @@ func TestMemoryIsBounded_H1_53(t *testing.T) {
 	require.Empty(t, none.by)
 }
 
-// What is remembered of a token is keyed: without the key nobody can tell
+// H1-52: what is remembered of a token is keyed: without the key nobody can tell
 // whether a token is among them.
 func TestFingerprints_H1_52(t *testing.T) {
 	one, two := newFingerprints(), newFingerprints()

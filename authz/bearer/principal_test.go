@@ -13,7 +13,7 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
-// What a principal says of itself comes from the token and the server, and from
+// H1-32: what a principal says of itself comes from the token and the server, and from
 // nothing else in the request.
 func TestPrincipal_A3_H1_32(t *testing.T) {
 	w := newWorld(t, func(s *setup) { s.tenant = bearer.TenantClaim("/https:~1~1acme.test~1org/id") })
@@ -60,7 +60,7 @@ func TestTenant_A3(t *testing.T) {
 	}
 }
 
-// Who acts for the subject is in the principal and has no right by itself.
+// H1-33: who acts for the subject is in the principal and has no right by itself.
 func TestDelegation_H1_33(t *testing.T) {
 	w := newWorld(t)
 	act := map[string]any{"sub": "agent", "iss": "https://issuer.test", "act": map[string]any{"sub": "earlier"}}
@@ -85,7 +85,7 @@ func TestOtherClaims(t *testing.T) {
 	require.Equal(t, "app", w.who.Identity().Client)
 }
 
-// A token that is bound to a key goes to the function for that kind, and to
+// H1-60, H1-61: A token that is bound to a key goes to the function for that kind, and to
 // nobody without one.
 func TestConfirm_H1_60_H1_61(t *testing.T) {
 	var asked []string
