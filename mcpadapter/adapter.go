@@ -358,6 +358,7 @@ func (a *Adapter) serve(s *mcp.Server, next mcp.MethodHandler) mcp.MethodHandler
 			return nil, unknownMethod()
 		}
 		ctx = a.sessions.call(ctx, req)
+		a.negotiated(ctx, method, req)
 		r, _ := ctx.Value(requestKey{}).(*request)
 		switch req := req.(type) {
 		case *mcp.ListToolsRequest:
@@ -515,6 +516,38 @@ func unknownMethod() error {
 
 func internalError() error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+}
+
+// negotiated logs what a client says about itself when it introduces itself:
+// the revision and what it can do. That is another fact than that somebody
+// connected, which the host's server logs.
+func (a *Adapter) negotiated(ctx context.Context, method string, req mcp.Request) {
+	if a.opts.Logger == nil || !a.opts.Logger.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
+	var version string
+	var info *mcp.Implementation
+	var c *mcp.ClientCapabilities
+	switch r := req.(type) {
+	case *mcp.ServerRequest[*mcp.InitializeParams]:
+		if r.Params != nil {
+			version, info, c = r.Params.ProtocolVersion, r.Params.ClientInfo, r.Params.Capabilities
+		}
+	case *mcp.ServerRequest[*mcp.DiscoverParams]:
+		version, info, c = r.ProtocolVersion(), r.ClientInfo(), r.ClientCapabilities()
+	default:
+		return
+	}
+	attrs := []slog.Attr{slog.String("method", method), slog.String("protocol_version", note(version))}
+	if info != nil { // the client's words
+		attrs = append(attrs, slog.String("client", note(info.Name)), slog.String("client_version", note(info.Version)))
+	}
+	if c != nil {
+		form := c.Elicitation != nil && (c.Elicitation.Form != nil || c.Elicitation.URL == nil)
+		attrs = append(attrs, slog.Bool("form", form), slog.Bool("url", c.Elicitation != nil && c.Elicitation.URL != nil),
+			slog.Bool("sampling", c.Sampling != nil), slog.Bool("roots", c.RootsV2 != nil))
+	}
+	a.opts.Logger.LogAttrs(ctx, slog.LevelInfo, "a client negotiated", attrs...)
 }
 
 func (a *Adapter) log(ctx context.Context, text string, attrs ...slog.Attr) {

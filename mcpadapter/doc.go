@@ -1,5 +1,6 @@
-// Package mcpadapter serves the capabilities of an [connector.Invoker] as tools
-// of the Model Context Protocol, over stdio and over Streamable HTTP.
+// Package mcpadapter serves the capabilities of an [connector.Invoker] as tools,
+// resources and prompts of the Model Context Protocol, over stdio and over
+// Streamable HTTP.
 //
 //	a, err := mcpadapter.New(inv, who, &mcpadapter.Options{Name: "tickets", Version: "1.0.0"})
 //	err = a.ServeStdio(ctx)                       // one caller, whom the host knows
@@ -8,9 +9,8 @@
 // # Who is calling
 //
 // A [PrincipalFunc] is asked for every request, and its answer is used for that
-// request alone. Nothing is kept in a session, and there are none over HTTP: a
-// second request with another token is another caller, whatever came before it
-// on the same connection. Over stdio the function gets no request: the caller is
+// request alone. A session, where there is one, has no identity: a second request
+// with another token is another caller, whatever came before it. Over stdio the function gets no request: the caller is
 // whom the host environment says, and without an answer nothing is served.
 //
 // # What they see and what they may
@@ -38,15 +38,42 @@
 // see a change also see the tool [StatusTool], by which the outcome of an
 // operation is looked up and nothing is sent again.
 //
+// # Resources, prompts and completion
+//
+// A capability that reads can be shown as a resource, a template or a prompt, by
+// [Options.Resources] and [Options.Prompts]. It passes through the same gate: it
+// is listed for those who may see it now, and each reading is a call. What is
+// behind the data_ref of a result is read as a resource too, with the rights
+// that the reader has then. Beside contents and messages the envelope without
+// its data is in _meta, at [ResultMeta]: what is missing is said there.
+//
+// # Asking the user
+//
+// The adapter asks a client's user, if the client says that it can, for three
+// things: what the host wants to know ([Options.Ask]), to connect an account, and
+// to approve a change. A form is for harmless choices; one with a field for a
+// secret is refused, and so is the call. For an account or an approval the user
+// is sent to a page of the host, and a client that cannot show one gets a result
+// with the link. What a client answers proves nothing: the call is made again,
+// and the account or the approval is there or not. An accept is an approval only
+// if the policy lets this very user approve this very change.
+//
+// In revision 2026-07-28 the request comes again with a requestState: sealed,
+// bound to caller, method, name, arguments and operation, good once and for 15
+// minutes. Clients of older revisions are asked while their call runs, over
+// stdio, or over HTTP in a session ([Options.SessionTimeout]).
+//
 // # Protocol
 //
-// Revision 2026-07-28 first, which has no sessions and no handshake; older ones
-// as far as they work without sessions. Methods that the adapter does not need
-// are unknown to it. It never asks the client for anything, so it cannot ask for
-// a secret.
+// Revision 2026-07-28 first, which has no sessions and no handshake, and on the
+// same URL older ones. Methods that the adapter does not need are unknown to it.
+// Both eras pass all scenarios that the protocol's own conformance suite
+// requires, with a server made by this package; see internal/interop.
 //
 // # What this package does not do
 //
-// It verifies no token (a [PrincipalFunc] does), starts no server and no TLS, and
-// serves neither resources nor prompts.
+// It verifies no token (a [PrincipalFunc] does), starts no server and no TLS,
+// does not resume streams, and has no tasks: a change that takes long is
+// pending, and is looked up. Changes of lists are not announced; a client asks
+// again.
 package mcpadapter

@@ -2,9 +2,12 @@ package mcpadapter_test
 
 import (
 	"context"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -237,4 +240,44 @@ func TestContent_M1(t *testing.T) {
 	require.Contains(t, at(t, blocks[2], "text"), "left out")
 	r = rpc(t, srv.URL, "alice", "tools/call", map[string]any{"name": "notes.tool", "arguments": map[string]any{"id": "none"}}, noMode)
 	require.Len(t, at(t, r, "result", "content").([]any), 1)
+}
+
+// M1: what a client negotiated is logged when it introduces itself, in both
+// eras, and nothing about who calls.
+func TestNegotiationIsLogged_M1(t *testing.T) {
+	d := newDesk(t, false)
+	var log strings.Builder
+	var mu sync.Mutex
+	opts := d.options()
+	opts.Logger = slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))
+	srv := d.serve(t, opts)
+	rpc(t, srv.URL, "alice", "server/discover", map[string]any{"_meta": map[string]any{"io.modelcontextprotocol/clientInfo": map[string]any{"name": "a\nb", "version": "3"}}}, pages)
+	body := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"sampling":{}},"clientInfo":{"name":"old","version":"1"}}}`
+	req, err := http.NewRequest(http.MethodPost, srv.URL, strings.NewReader(body))
+	require.NoError(t, err)
+	for k, v := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer alice"} {
+		req.Header.Set(k, v)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	readAll(t, resp.Body)
+	require.NoError(t, resp.Body.Close())
+	mu.Lock()
+	defer mu.Unlock()
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	require.Len(t, lines, 2, log.String())
+	require.Contains(t, lines[0], `method=server/discover protocol_version=2026-07-28 client="a b" client_version=3 form=true url=true sampling=false`)
+	require.Contains(t, lines[1], `method=initialize protocol_version=2025-06-18 client=old client_version=1 form=false url=false sampling=true`)
+	require.NotContains(t, log.String(), "alice")
+}
+
+type lockedWriter struct {
+	mu *sync.Mutex
+	w  io.Writer
+}
+
+func (l lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
 }
