@@ -342,3 +342,24 @@ func TestApprovalIsShown_W1_E7(t *testing.T) {
 	_, err := o.inv.Approval(t.Context(), foreign, step.ID)
 	require.ErrorIs(t, err, toolresult.AuthenticationRequired)
 }
+
+// W1, E7: who may approve sees what a person is shown; for everybody else, and
+// for the requester, it is not there.
+func TestMayApprove_W1_E7(t *testing.T) {
+	o := newOffice(t)
+	step := o.ask(args)
+	a, err := o.inv.MayApprove(t.Context(), o.boss, step.ID)
+	require.NoError(t, err)
+	require.Equal(t, step.Digest, a.Statement.Digest())
+	require.Equal(t, step.Rendering, a.Rendering)
+	theirBoss := authztest.Caller(t, o.host, "other", "boss")
+	_, missing := o.inv.MayApprove(t.Context(), o.boss, "apr_none")
+	require.ErrorIs(t, missing, toolresult.NotFound)
+	for _, who := range []authz.Principal{o.alice, theirBoss} {
+		_, err = o.inv.MayApprove(t.Context(), who, step.ID)
+		require.Equal(t, missing.Error(), err.Error())
+	}
+	_, err = o.inv.MayApprove(t.Context(), authz.Principal{}, step.ID)
+	require.ErrorIs(t, err, toolresult.AuthenticationRequired)
+	require.Zero(t, o.desk.count())
+}
