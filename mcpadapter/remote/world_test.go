@@ -195,3 +195,5 @@ func legacy(t testing.TB, s *mcp.Server) http.Handler {
 		h.ServeHTTP(rw, r)
 	})
 }
+
+func (w *world) endpoints() []egress.Profile { return []egress.Profile{w.server.Profile} }
