@@ -77,7 +77,7 @@ func (c *Connector) message(call *connector.Call, t *tool) (*mcpwire.Message, er
 	if err != nil {
 		return nil, toolresult.WrapError(toolresult.InvalidInput, "an argument cannot be sent as a header: a whole number is up to 2^53-1", err)
 	}
-	m := &mcpwire.Message{ID: "call-" + call.ID(), Method: "tools/call", Name: t.Name, Headers: headers,
+	m := &mcpwire.Message{ID: "call-" + strconv.FormatInt(c.count.Add(1), 10), Method: "tools/call", Name: t.Name, Headers: headers,
 		Params: map[string]any{"name": t.Name, "arguments": args}, Elicits: c.opts.Elicit != nil && !t.writes}
 	if op, ok := call.Operation(); ok {
 		m.ID = "op-" + op.UUID()

@@ -28,6 +28,7 @@ type Connector struct {
 	search   string           // name of the capability, if there is one
 	bound    atomic.Pointer[connector.Invoker]
 	sessions sessions
+	count    atomic.Int64 // of calls, for their ids: a runtime's own may occur twice
 
 	mu        sync.Mutex
 	suspended map[string]string // difference by the server's name of the tool

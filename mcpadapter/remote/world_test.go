@@ -3,7 +3,9 @@ package remote_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -197,3 +199,12 @@ func legacy(t testing.TB, s *mcp.Server) http.Handler {
 }
 
 func (w *world) endpoints() []egress.Profile { return []egress.Profile{w.server.Profile} }
+
+func neverLaunch(context.Context, authz.Principal) (io.ReadWriteCloser, error) {
+	return nil, errors.New("not here")
+}
+
+func hostOf(t testing.TB) (authz.Principal, []*authz.Authority) {
+	alice, host := authztest.Principal(t, "acme", "alice")
+	return alice, []*authz.Authority{host}
+}
