@@ -153,9 +153,9 @@ func TestHostileStdio_M5(t *testing.T) {
 	} {
 		t.Run(why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				bad := true
+				var good atomic.Bool
 				launch, _ := piped(local("2026-07-28", func(rw net.Conn, id string) {
-					if bad {
+					if !good.Load() {
 						row.call(rw, id)
 						return
 					}
@@ -173,7 +173,7 @@ func TestHostileStdio_M5(t *testing.T) {
 					require.Contains(t, string(r.Error.Message), row.says)
 				}
 				require.NoError(t, w.call("near.ping", `{}`).Err())
-				bad = false
+				good.Store(true)
 				require.NoError(t, w.call("far.read", `{}`).Err(), "the next call starts it anew if need be")
 				require.Zero(t, w.inv.Abandoned())
 				require.NoError(t, w.c.Close())
@@ -197,10 +197,10 @@ func flood(line string) func(net.Conn, string) {
 func TestStdioWrites_M5_W2_W3(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen atomic.Int64
-		die := false
+		var die atomic.Bool
 		launch, _ := piped(local("2026-07-28", func(rw net.Conn, id string) {
 			seen.Add(1)
-			if die {
+			if die.Load() {
 				_ = rw.Close()
 				return
 			}
@@ -210,10 +210,10 @@ func TestStdioWrites_M5_W2_W3(t *testing.T) {
 		r := w.approved("far.create", "key-of-the-first-intent", `{}`)
 		require.Equal(t, toolresult.EffectApplied, r.Effect.Disposition, "%s", r.Text(nil))
 		require.EqualValues(t, 1, seen.Load(), "it is rendered without being sent")
-		die = true
+		die.Store(true)
 		r = w.approved("far.create", "key-of-the-second-intent", `{}`)
 		require.Equal(t, toolresult.MeaningUnknownEffect, r.Meaning(), "%s", r.Text(nil))
-		die = false
+		die.Store(false)
 		r = w.invoke(&connector.InvokeRequest{Principal: w.alice, Capability: "far.create", Key: "key-of-the-second-intent"})
 		require.Equal(t, toolresult.MeaningUnknownEffect, r.Meaning())
 		require.EqualValues(t, 2, seen.Load())
