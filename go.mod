@@ -4,6 +4,8 @@ go 1.26.5
 
 require (
 	github.com/cedar-policy/cedar-go v1.9.2
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.23.0
 	github.com/go-jose/go-jose/v4 v4.1.9
 	github.com/google/jsonschema-go v0.4.3
 	github.com/gowebpki/jcs v1.0.2
