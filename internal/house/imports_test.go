@@ -32,6 +32,8 @@ var may = map[string]string{
 	"sandbox/egress/egresstest":          "sandbox/egress+",
 	"sandbox":                            "toolresult internal/strictyaml", // never sandbox/egress: an executor is given its proxy
 	"sandbox/process":                    "sandbox+",
+	"sandbox/browser":                    "toolresult", // a sequence over any driver
+	"sandbox/browser/devtools":           "sandbox/browser+",
 	"sandbox/sandboxtest":                "sandbox+", // knows no executor: it attacks any
 	"connector/cursor":                   "toolresult internal/aead",
 	"connector/query":                    "",
@@ -102,6 +104,7 @@ var only = []struct{ path, prefix, why string }{
 	{"github.com/maypok86/otter/v2", "connector/cache", "one cache of values; whose they are is ours"},
 	{"github.com/riverqueue/river", "connector/job", "one job engine, behind one package: it weighs 5 MB and brings the drivers of PostgreSQL with it"},
 	{"testing", "authz/authztest authz/bearer/bearertest authz/connection/connectiontest sandbox/egress/egresstest sandbox/sandboxtest connector/artifact/artifacttest connector/operation/operationtest connector/webhook/webhooktest connector/ingest/ingesttest skill/registry/registrytest connector/connectortest internal/mutants internal/peers internal/interop internal/crashtest examples", "testing in production code registers flags and weighs"},
+	{"github.com/chromedp", "sandbox/browser/devtools", "only who drives a browser links one's protocol"},
 }
 
 type listed struct {
