@@ -556,6 +556,7 @@ func TestLink_H2_78_H2_79(t *testing.T) {
 		require.NoError(t, err)
 		_, err = w.resolve(w.m, "read")
 		require.ErrorIs(t, err, toolresult.ConnectionRequired, "to follow a link connects nothing")
+		require.NotEqual(t, step.URL, toolresult.AsError(err).Connect.URL, "one that was followed is not handed out again")
 
 		elapse(time.Hour)
 		link, err := w.m.Begin(t.Context(), w.alice, &connection.BeginRequest{Provider: "tickets"})
