@@ -21,6 +21,9 @@ type Executor struct {
 	opts Options
 	exe  string // of the helper; empty: none
 	host func() host
+
+	// adjust is nil, but in tests that open a hole on purpose.
+	adjust func(*spec)
 }
 
 // host is what this machine can do, found out by doing it once.
@@ -73,7 +76,7 @@ func (x *Executor) try() host {
 // trial takes the helper through all its steps. Without Landlock or without
 // seccomp it still counts: the report then claims less.
 func (x *Executor) trial(h *host) error {
-	s := &spec{Trial: true, System: true, Dir: "/", ABI: h.abi, Listen: true}
+	s := &spec{Trial: true, System: true, Dir: "/", ABI: h.abi, Listen: true, namespaces: allNamespaces}
 	if h.abi < leastABI {
 		s.ABI = 0
 	}

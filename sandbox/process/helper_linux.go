@@ -47,6 +47,8 @@ type spec struct {
 	Listen bool
 
 	Tasks, FileSize uint64 // 0: no limit
+
+	namespaces uintptr // the parent's, when it starts the helper
 }
 
 // helperMain does the work and becomes the program. The result is an exit

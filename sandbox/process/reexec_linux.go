@@ -71,7 +71,7 @@ func (x *Executor) spawn(ctx context.Context, s *spec, id identity, stdio []*os.
 	}
 	defer conn.Close()
 
-	attr := &syscall.ProcAttr{Dir: "/", Env: []string{}, Sys: id.attributes()}
+	attr := &syscall.ProcAttr{Dir: "/", Env: []string{}, Sys: id.attributes(s.namespaces)}
 	for _, f := range append(append([]*os.File{}, stdio...), specR, theirs) {
 		attr.Files = append(attr.Files, f.Fd())
 	}
@@ -106,12 +106,14 @@ func (x *Executor) spawn(ctx context.Context, s *spec, id identity, stdio []*os.
 	return k, nil
 }
 
+const allNamespaces = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWCGROUP
+
 // attributes of a helper: seven namespaces, in which it is alone and may do
 // what builds the boundary.
-func (id identity) attributes() *syscall.SysProcAttr {
+func (id identity) attributes(namespaces uintptr) *syscall.SysProcAttr {
 	root := os.Geteuid() == 0
 	a := &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWCGROUP,
+		Cloneflags: namespaces,
 		Pdeathsig:  syscall.SIGKILL, Setsid: true,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: id.uid, HostID: id.uid, Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: id.gid, HostID: id.gid, Size: 1}},
@@ -252,7 +254,7 @@ func (x *Executor) spec(r *sandbox.Rules, c *sandbox.Command, found *sandbox.Fou
 	s := &spec{
 		Path: c.Path, Dir: dirOf(r, c), Args: c.Args, Env: environ(c, "/tmp", proxy),
 		System: r.System, Read: r.Read, Write: r.Write, Deny: found.Deny, ReadOnly: found.ReadOnly, Pins: c.Pins,
-		Listen: proxy, FileSize: uint64(r.MaxFile),
+		Listen: proxy, FileSize: uint64(r.MaxFile), namespaces: allNamespaces,
 	}
 	for i, p := range s.Pins {
 		real, err := filepath.EvalSymlinks(p.Path)
@@ -273,6 +275,9 @@ func (x *Executor) spec(r *sandbox.Rules, c *sandbox.Command, found *sandbox.Fou
 		if err != nil {
 			return nil, err
 		}
+	}
+	if x.adjust != nil {
+		x.adjust(s)
 	}
 	return s, nil
 }
