@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/internal/strictyaml"
@@ -327,10 +328,13 @@ func denyFault(s string) string {
 	return ""
 }
 
-var domain = regexp.MustCompile(`^(\*\.)?([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
+// Compiled when needed: a helper that becomes a program starts often.
+var domain = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(\*\.)?([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
+})
 
 func domainFault(s string) string {
-	if len(s) > 253 || !domain.MatchString(s) {
+	if len(s) > 253 || !domain().MatchString(s) {
 		return `must be a lower-case ASCII host name without a trailing dot, or "*." and one; addresses and ports are not names`
 	}
 	if strings.HasPrefix(s, "*.") && !strings.Contains(s[2:], ".") {
@@ -346,13 +350,13 @@ func blockedFault(s string) string {
 	return ""
 }
 
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var envName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 
 // loaders are variables that make other programs run code.
 var loaders = []string{"LD_", "DYLD_", "BASH_ENV", "ENV", "GLIBC_TUNABLES", "GCONV_PATH", "IFS", "PYTHONSTARTUP", "NODE_OPTIONS", "PERL5OPT", "RUBYOPT", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF", "PAGER", "PROMPT_COMMAND", "SHELLOPTS", "PS4"}
 
 func envFault(s string) string {
-	if !envName.MatchString(s) {
+	if !envName().MatchString(s) {
 		return "is no name of a variable"
 	}
 	for _, l := range loaders {

@@ -1,7 +1,10 @@
 package process
 
 import (
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -42,13 +45,41 @@ type spec struct {
 	Pins           []sandbox.Pin
 
 	ABI    int // of Landlock; 0: without
-	Filter []unix.SockFilter
+	Filter program
 	Notify bool
 	Listen bool
 
 	Tasks, FileSize uint64 // 0: no limit
 
 	namespaces uintptr // the parent's, when it starts the helper
+}
+
+// program is a filter in JSON as bytes: 300 objects would take longer to read
+// than all mounts take to make.
+type program []unix.SockFilter
+
+// MarshalText encodes 8 bytes for an instruction.
+func (p program) MarshalText() ([]byte, error) {
+	raw := make([]byte, 0, 8*len(p))
+	for _, c := range p {
+		raw = binary.LittleEndian.AppendUint16(raw, c.Code)
+		raw = append(raw, c.Jt, c.Jf)
+		raw = binary.LittleEndian.AppendUint32(raw, c.K)
+	}
+	return base64.StdEncoding.AppendEncode(nil, raw), nil
+}
+
+// UnmarshalText decodes them.
+func (p *program) UnmarshalText(text []byte) error {
+	raw, err := base64.StdEncoding.AppendDecode(nil, text)
+	if err != nil || len(raw)%8 != 0 {
+		return errors.New("a filter that is not understood")
+	}
+	*p = nil
+	for ; len(raw) > 0; raw = raw[8:] {
+		*p = append(*p, unix.SockFilter{Code: binary.LittleEndian.Uint16(raw), Jt: raw[2], Jf: raw[3], K: binary.LittleEndian.Uint32(raw[4:])})
+	}
+	return nil
 }
 
 // helperMain does the work and becomes the program. The result is an exit
@@ -109,7 +140,7 @@ func (s *spec) run() error {
 			return err
 		}
 	}
-	if s.Filter != nil {
+	if len(s.Filter) > 0 {
 		if err := s.filter(); err != nil {
 			return err
 		}

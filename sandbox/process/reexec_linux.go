@@ -43,6 +43,10 @@ func (k *kid) close() {
 	}
 }
 
+// frugal is the environment of a helper, which lives for milliseconds: one
+// thread and no collection. The program does not get it.
+var frugal = []string{"GOMAXPROCS=1", "GOGC=off"}
+
 // spawn starts a helper and returns when it has become the program. On the
 // same goroutine that started it, wait is then called: it must return when the
 // process is gone, because the process is killed when its thread ends.
@@ -71,7 +75,7 @@ func (x *Executor) spawn(ctx context.Context, s *spec, id identity, stdio []*os.
 	}
 	defer conn.Close()
 
-	attr := &syscall.ProcAttr{Dir: "/", Env: []string{}, Sys: id.attributes(s.namespaces)}
+	attr := &syscall.ProcAttr{Dir: "/", Env: frugal, Sys: id.attributes(s.namespaces)}
 	for _, f := range append(append([]*os.File{}, stdio...), specR, theirs) {
 		attr.Files = append(attr.Files, f.Fd())
 	}

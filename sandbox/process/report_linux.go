@@ -15,11 +15,25 @@ const (
 	gapCommands  = "a match of strings; any other spelling passes"
 )
 
+// notStopped are ways around that no executor of this package stops. Each is
+// about what the host does with a directory that it shares with a program.
+var notStopped = []sandbox.Limit{
+	{Number: 107, Text: "what the host has mounted inside an allowed directory is part of it"},
+	{Number: 111, Text: "a covered file that the host replaces while the program runs is no longer covered"},
+	{Number: 112, Text: "a protected file that is not there at the start can be made; it is reported after the run"},
+	{Number: 122, Text: "a link that the program leaves in the workspace leads where it says when the host follows it; read results through sandbox.Files"},
+	{Number: 124, Text: "the host's own copying of a workspace follows what it follows; copy through sandbox.Files"},
+	{Number: 125, Text: "a repository that the program makes in a new directory has hooks and settings that the host's git obeys"},
+	{Number: 142, Text: "which programs may run is no boundary: an interpreter, a loader and memory run others; only what they reach is bounded"},
+	{Number: 162, Text: "a new .mcp.json is a case of 112; launch servers by approval only"},
+}
+
 // threadReport says what thread mode holds.
 func (x *Executor) threadReport(r *sandbox.Rules) *sandbox.Report {
 	h := x.host()
 	rep := sandbox.NewReport(sandbox.LevelProcess, Thread.String(), r)
 	x.describe(rep, h)
+	rep.Limits = notStopped
 	if h.thread != nil {
 		for _, c := range sandbox.Claims() {
 			rep.Set(c, sandbox.None, "thread mode does not work here: "+h.thread.Error())
@@ -68,6 +82,7 @@ func (x *Executor) reexecReport(r *sandbox.Rules) *sandbox.Report {
 	h := x.host()
 	rep := sandbox.NewReport(sandbox.LevelProcess, Reexec.String(), r)
 	x.describe(rep, h)
+	rep.Limits = notStopped
 	if h.reexec != nil {
 		for _, c := range sandbox.Claims() {
 			rep.Set(c, sandbox.None, "re-exec mode does not work here: "+h.reexec.Error())

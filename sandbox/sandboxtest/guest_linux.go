@@ -218,7 +218,7 @@ var operations = map[string]func([]string) error{
 	"trace-me": func([]string) error { return raw(unix.SYS_PTRACE, unix.PTRACE_TRACEME) },
 	"unshare":  func([]string) error { return reached(raw(unix.SYS_UNSHARE, unix.CLONE_NEWUSER)) }, // a program with threads gets another error
 	"clone": func([]string) error {
-		cmd := exec.Command("/proc/self/exe", mark, "nothing")
+		cmd := exec.Command(os.Args[0], mark, "nothing")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
 		return cmd.Run()
 	},
