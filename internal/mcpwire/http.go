@@ -94,10 +94,24 @@ func (h *HTTP) Do(ctx context.Context, client *http.Client, p *Peer, m *Message)
 		return nil, resp.Header, nil
 	}
 	a, err := ParseAnswer(resp.Header.Get("Content-Type"), body, m.ID)
+	if !ok && forgotten(p, resp.StatusCode, a) {
+		return nil, resp.Header, &Status{http.StatusNotFound, resp.Header}
+	}
 	if !ok && (err != nil || a.Err == nil || resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden) {
 		return nil, resp.Header, &Status{resp.StatusCode, resp.Header}
 	}
 	return a, resp.Header, err
+}
+
+// forgotten reports whether a server does not know a session any more, such as
+// after a restart. The revisions with sessions say 404; many servers say 400, and
+// put an error beside it whose code means nothing.
+func forgotten(p *Peer, status int, a *Answer) bool {
+	if p == nil || p.Session == "" {
+		return false
+	}
+	own := a == nil || a.Err == nil || !a.Err.Refuses()
+	return status == http.StatusNotFound || status == http.StatusGone || status == http.StatusBadRequest && own
 }
 
 // AnyID lets ParseAnswer take the answer to whatever request.

@@ -58,10 +58,14 @@ func discover(ctx context.Context, l Link, probe time.Duration) (*Peer, error) {
 // older reports whether a failure is one with which a server of an older
 // revision meets what it does not know: any but those that say who may not.
 func older(err error) bool {
-	if s, ok := errors.AsType[*Status](err); ok {
-		return !slices.Contains([]int{401, 403, 407, 408, 429, 502, 503, 504}, s.Code)
-	}
-	return false
+	s, ok := errors.AsType[*Status](err)
+	return ok && Older(s.Code)
+}
+
+// Older reports whether a status can be a server's of an older revision to what
+// it does not know.
+func Older(status int) bool {
+	return !slices.Contains([]int{401, 403, 407, 408, 429, 502, 503, 504}, status)
 }
 
 func versions(v any, key string) (out []string, ok bool) {

@@ -292,7 +292,7 @@ func rules(r *provider.Response) (provider.Ruling, bool) {
 	method := methodOf(r.Route)
 	a, err := mcpwire.ParseAnswer(r.Header.Get("Content-Type"), r.Body, mcpwire.AnyID)
 	switch {
-	case method == "server/discover" && !provider.Refusal(r.Status) && r.Status/100 != 5:
+	case method == "server/discover" && mcpwire.Older(r.Status):
 		return provider.Ruling{OK: true}, true // no is an answer: an older server does not know it
 	case method == "notifications/initialized" && r.Status/100 == 2:
 		return provider.Ruling{OK: true}, true
@@ -300,14 +300,14 @@ func rules(r *provider.Response) (provider.Ruling, bool) {
 		return provider.Ruling{Code: toolresult.InsufficientScope, Effect: toolresult.EffectNotApplied}, true
 	case provider.Refusal(r.Status):
 		return provider.Ruling{}, false
+	case r.Status == http.StatusNotFound && (err != nil || a.Err == nil || a.Err.Code != mcpwire.CodeMethod):
+		return provider.Ruling{Code: toolresult.ProviderUnavailable, Effect: toolresult.EffectNotApplied}, true // the session is not known any more
 	case err == nil && a.Err != nil:
 		v := provider.Ruling{Code: serverCode(a.Err.Code), ProviderCode: strconv.FormatInt(a.Err.Code, 10), Text: a.Err.Text}
-		if a.Err.Refuses() {
+		if a.Err.Refuses() || r.Status/100 == 4 && r.Status != http.StatusRequestTimeout {
 			v.Effect = toolresult.EffectNotApplied
 		}
 		return v, true
-	case r.Status == http.StatusNotFound:
-		return provider.Ruling{Code: toolresult.ProviderUnavailable, Effect: toolresult.EffectNotApplied}, true
 	case r.Status/100 != 2:
 		return provider.Ruling{}, false
 	case err != nil:

@@ -221,7 +221,7 @@ func (c *Connector) Tools() []ToolState {
 		out[t.Name+"\x00"+name] = s
 	}
 	for name := range c.fresh {
-		out[name] = ToolState{Name: name, State: Closed}
+		out[name] = ToolState{Name: shown(name, 128), State: Closed} // a stranger's text
 	}
 	var list []ToolState
 	for _, k := range slices.Sorted(maps.Keys(out)) {

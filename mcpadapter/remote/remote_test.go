@@ -50,3 +50,46 @@ func TestOneSessionForEachCaller_M5(t *testing.T) {
 	w.invoke(&connector.InvokeRequest{Principal: w.bob, Capability: "far.echo", Arguments: []byte(`{"text":"b"}`)})
 	require.Len(t, w.c.Peers(), 2)
 }
+
+// M5: a server that was started anew has forgotten its sessions, and says so in
+// whatever way. The call says that it can be tried again, and the next one works.
+func TestForgottenSession_M5(t *testing.T) {
+	for why, row := range map[string]struct {
+		status int
+		body   string
+	}{
+		"404":                      {404, "gone"},
+		"404 with an error":        {404, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`},
+		"400 with an error":        {400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`},
+		"400 without a word":       {400, ""},
+		"500 to an unknown method": {200, ""},
+	} {
+		t.Run(why, func(t *testing.T) {
+			var inner http.Handler = legacy(t, sdk(func() {}))
+			forgetful := false
+			h := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.Header.Get("Mcp-Method") != "" && row.status == 200:
+					rw.WriteHeader(500) // of an older revision, and surprised
+				case forgetful && r.Header.Get("Mcp-Session-Id") != "":
+					rw.Header().Set("Content-Type", "application/json")
+					rw.WriteHeader(row.status)
+					_, _ = rw.Write([]byte(row.body))
+				default:
+					inner.ServeHTTP(rw, r)
+				}
+			})
+			w := newWorld(t, setup{handler: h, tools: []remote.Tool{{Name: "echo", Class: reads}, {Name: "create", Class: writes}}})
+			require.NoError(t, w.call("far.echo", `{"text":"a"}`).Err())
+			if row.status == 200 {
+				return
+			}
+			forgetful = true
+			r := w.call("far.echo", `{"text":"a"}`)
+			require.Equal(t, toolresult.ProviderUnavailable, r.Error.Code, "%s", r.Text(nil))
+			require.True(t, r.Error.Retryable)
+			forgetful = false
+			require.NoError(t, w.call("far.echo", `{"text":"a"}`).Err())
+		})
+	}
+}
