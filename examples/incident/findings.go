@@ -178,5 +178,12 @@ func (s *story) diagnosis(context.Context) error {
 	}
 	s.out.line("The draft that stands:")
 	s.out.indent(good.Text())
+	if s.file == "" {
+		return nil
+	}
+	if err := s.evidencePage(s.file, problems, good); err != nil {
+		return err
+	}
+	s.out.title("Open %s", s.file)
 	return nil
 }

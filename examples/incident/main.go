@@ -9,8 +9,9 @@
 // The story is driven through a real MCP client over HTTP. It shows what each
 // system answered and what is missing from it, a call for another tenant's
 // service that is refused before anything is sent, and a ticket whose receipt is
-// lost on purpose: unknown, looked up, found. It ends with status 0 only if all
-// of that is so.
+// lost on purpose: unknown, looked up, found. Then it holds two reports to the
+// evidence, and writes a page about the run (-page FILE). It ends with status 0
+// only if all of that is so.
 //
 // Systems are embedded unless a URL is given; see -help.
 package main
@@ -25,6 +26,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -50,6 +52,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("incident", flag.ContinueOnError)
 	real := realSystems(flags)
 	dir := flags.String("state", "", "a directory for what outlives the run: ledger, approvals, audit; the default ends with it")
+	file := flags.String("page", filepath.Join(os.TempDir(), "drawbridge-incident.html"), "where the page of the run is written; empty: nowhere")
 	addr := flags.String("http", "", "serve: the address to serve MCP over HTTP on")
 	stdio := flags.Bool("stdio", false, "serve: serve MCP over stdin and stdout")
 	as := flags.String("as", "", "serve: tenant/user whom every request comes from, for development")
@@ -65,7 +68,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	defer w.Close()
 	if !serve {
-		return tell(ctx, w, out)
+		return tell(ctx, w, out, *file)
 	}
 	return serveAs(ctx, w, *as, *addr, *stdio)
 }

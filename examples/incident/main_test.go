@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,7 +25,15 @@ import (
 func told(t *testing.T, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), args, &out), out.String())
+	file := filepath.Join(t.TempDir(), "evidence.html")
+	require.NoError(t, run(t.Context(), append([]string{"-page", file}, args...), &out), out.String())
+	page, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for _, want := range []string{"<strong>INC-4821</strong> was created once", "cause_needs_more", "rollout complete", "recorded before it was sent", "runbook_owner"} {
+		require.Contains(t, string(page), want)
+	}
+	require.NotContains(t, string(page), "<script")
+	out.Write(page) // nothing of the other tenant is there either
 	for _, leak := range []string{alr.Canary, "7.77", alr.TicketKey, "readertoken", "tok_secret"} {
 		require.NotContains(t, out.String(), leak)
 	}

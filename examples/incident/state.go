@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	_ "modernc.org/sqlite" // one file and no server
@@ -95,8 +96,16 @@ func (s *state) Close() error {
 // auditFile is a [connector.Audit] of one line an event, on disk before Record
 // returns.
 type auditFile struct {
-	mu sync.Mutex
-	f  *os.File
+	mu     sync.Mutex
+	f      *os.File
+	events []connector.AuditEvent // of this run, for its page
+}
+
+// all returns the events of this run.
+func (a *auditFile) all() []connector.AuditEvent {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.events)
 }
 
 func openAudit(file string) (*auditFile, error) {
@@ -112,6 +121,7 @@ func (a *auditFile) Record(_ context.Context, e *connector.AuditEvent) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.events = append(a.events, *e)
 	if _, err := a.f.Write(append(line, '\n')); err != nil {
 		return err
 	}

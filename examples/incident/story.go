@@ -31,13 +31,14 @@ type story struct {
 
 	found     *findings
 	operation string // of alice's ticket
+	file      string // the evidence page; may be empty
 }
 
 // tell runs the story and fails if anything in it is not as it has to be.
-func tell(ctx context.Context, w *world, out io.Writer) error {
+func tell(ctx context.Context, w *world, out io.Writer, file string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	s := &story{w: w, out: printer{out}, tokens: map[string]string{}, clients: map[string]*mcp.ClientSession{}, found: newFindings()}
+	s := &story{w: w, out: printer{out}, tokens: map[string]string{}, clients: map[string]*mcp.ClientSession{}, found: newFindings(), file: file}
 	stop, err := s.serve(ctx)
 	if err != nil {
 		return err

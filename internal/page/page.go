@@ -37,7 +37,8 @@ const layout = `<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="robots" content="noindex, nofollow">
-<title>{{.Title}}</title>
+{{with .Policy}}<meta http-equiv="Content-Security-Policy" content="{{.}}">
+{{end}}<title>{{.Title}}</title>
 <style>{{.Style}}</style>
 </head>
 <body>
@@ -83,6 +84,18 @@ func Headers(h http.Header, forms ...string) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 }
 
+// Render returns a page as a file of its own. It says its policy itself, as far as
+// a document can.
+func Render(t *Template, title string, data any) ([]byte, error) {
+	var b bytes.Buffer
+	err := t.t.Execute(&b, struct {
+		Title, Policy string
+		Style         template.CSS
+		Data          any
+	}{title, "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'", template.CSS(style), data})
+	return b.Bytes(), err
+}
+
 // Write renders a page as the whole answer. Nothing of it is sent if it cannot
 // be rendered: the answer is then 500 without a word of why. forms are those of
 // Policy.
@@ -90,10 +103,10 @@ func Write(w http.ResponseWriter, status int, t *Template, title string, data an
 	Headers(w.Header(), forms...)
 	var b bytes.Buffer
 	err := t.t.Execute(&b, struct {
-		Title string
-		Style template.CSS
-		Data  any
-	}{title, template.CSS(style), data})
+		Title, Policy string
+		Style         template.CSS
+		Data          any
+	}{title, "", template.CSS(style), data}) // the policy is a header
 	if err != nil {
 		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
 		return

@@ -48,3 +48,16 @@ func TestPrefetch(t *testing.T) {
 	r.Header.Set("X-Moz", "prefetch")
 	require.True(t, page.Prefetch(r))
 }
+
+// A page in a file forbids scripts itself.
+func TestRender(t *testing.T) {
+	body, err := page.New(`{{define "body"}}<p>{{.}}</p>{{end}}`, nil)
+	require.NoError(t, err)
+	text, err := page.Render(body, "t", "<script>")
+	require.NoError(t, err)
+	require.Contains(t, string(text), `<meta http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;`)
+	require.Contains(t, string(text), "<p>&lt;script&gt;</p>")
+	w := httptest.NewRecorder()
+	page.Write(w, http.StatusOK, body, "t", "")
+	require.NotContains(t, w.Body.String(), "http-equiv")
+}
