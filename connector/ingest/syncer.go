@@ -112,10 +112,11 @@ func (s *Syncer) Sync(ctx context.Context) (Progress, error) {
 	}
 	p.Done = false
 	seen := map[string]bool{}
+	latest := time.Now().UTC().Round(0).Add(-s.opts.Behind) // once: a present that moves on would never be reached
 	for p.Pages < s.opts.Pages {
 		if cp.End.IsZero() {
 			end := cp.Watermark.Add(s.opts.Window)
-			if latest := time.Now().UTC().Round(0).Add(-s.opts.Behind); end.After(latest) {
+			if end.After(latest) {
 				end = latest
 			}
 			if !end.After(cp.Watermark) {

@@ -18,6 +18,7 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 
 	"github.com/drawbridge-sdk/drawbridge/connector"
+	"github.com/drawbridge-sdk/drawbridge/connector/ingest"
 	"github.com/drawbridge-sdk/drawbridge/connector/sqlstore"
 	"github.com/drawbridge-sdk/drawbridge/connector/webhook"
 )
@@ -82,6 +83,26 @@ func Webhooks(p *webhook.Processor) Sweep {
 		s.Run = p.Sweep
 	}
 	return s
+}
+
+// Ingest is two sweeps that keep a feed up to date: name, which takes in what has
+// changed, each time every is over, and name with "-walk" after it, which goes on
+// with a walk through everything each hour. See [ingest.Syncer].
+func Ingest(name string, every time.Duration, s *ingest.Syncer) []Sweep {
+	changes, walk := Sweep{Name: name, Every: every, Timeout: 10 * time.Minute}, Sweep{Name: name + "-walk", Every: time.Hour, Timeout: 10 * time.Minute}
+	if s != nil { // otherwise Open refuses them
+		changes.Run = func(ctx context.Context) error { _, err := s.Sync(ctx); return elsewhere(err) }
+		walk.Run = func(ctx context.Context) error { _, err := s.Reconcile(ctx); return elsewhere(err) }
+	}
+	return []Sweep{changes, walk}
+}
+
+// elsewhere forgives a run that somebody else has overtaken.
+func elsewhere(err error) error {
+	if errors.Is(err, ingest.ErrVersion) {
+		return nil
+	}
+	return err
 }
 
 // Failure is what Options.Failed is told.
@@ -182,7 +203,7 @@ func check(sweeps []Sweep) error {
 		case s.Timeout < 0:
 			why = fmt.Sprintf("want a Timeout that is not under 0; it is %v", s.Timeout)
 		case s.Run == nil:
-			why = "want a Run (Recover has none without an Invoker, or with a limit under 1; Expire none without a store; Webhooks none without a Processor)"
+			why = "want a Run (Recover has none without an Invoker, or with a limit under 1; Expire none without a store; Webhooks and Ingest none without a Processor and a Syncer)"
 		}
 		if why != "" {
 			return fmt.Errorf("%w: sweep %d, %.50q: %s", ErrOptions, i, s.Name, why)
