@@ -59,7 +59,6 @@ type rights struct {
 	mu       sync.Mutex
 	revision int
 	gone     map[string]bool // subject and id
-	whole    bool
 }
 
 func (p *rights) revoke(subject, id string) {

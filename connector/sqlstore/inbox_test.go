@@ -129,3 +129,28 @@ func TestGroupsFailAlone_P5(t *testing.T) {
 	_, err = inbox.Put(ctx, webhook.Event{Place: webhook.Place{Tenant: "t", Source: "s"}, ID: "over", Received: at})
 	require.ErrorIs(t, err, context.Canceled)
 }
+
+// An event that cannot be opened, because somebody moved it or a key is missing,
+// is told and does not keep the others from being handled. P5, R10
+func TestUnreadableEventHidesNoOther_P5(t *testing.T) {
+	p := newSQLite(t)
+	inbox := p.open(t, nil).Inbox()
+	at := time.Now().UTC()
+	for _, id := range []string{"1", "2", "3"} {
+		_, err := inbox.Put(t.Context(), webhook.Event{Place: webhook.Place{Tenant: "t", Source: "s"}, ID: id, Received: at, Body: []byte(id)})
+		require.NoError(t, err)
+	}
+	p.exec(t, "UPDATE drawbridge_inbox SET body = (SELECT body FROM drawbridge_inbox WHERE id = '1') WHERE id = '2'")
+	var handled []string
+	processor, err := webhook.NewProcessor(inbox, func(_ context.Context, e *webhook.Event) error {
+		handled = append(handled, string(e.Body))
+		return nil
+	}, &webhook.ProcessorOptions{Workers: 1})
+	require.NoError(t, err)
+	for range 4 {
+		_ = processor.Drain(t.Context())
+	}
+	require.ElementsMatch(t, []string{"1", "3"}, handled)
+	_, err = inbox.Event(t.Context(), "t", "s", "2")
+	require.Error(t, err)
+}

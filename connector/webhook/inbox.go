@@ -188,6 +188,8 @@ type Inbox interface {
 	// version, and of these the first received, is claimed, and not while
 	// another of the object is Held and not due, or Waiting to be tried again.
 	// Claim and Attempts are one higher than before, and Last is filled in.
+	// An event that cannot be read is an error, and those that can are returned
+	// beside it.
 	Claim(ctx context.Context, at, until time.Time, limit int) ([]Event, error)
 
 	// Settle ends a claim. It fails with ErrClaim if the event is not Held

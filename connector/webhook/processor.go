@@ -107,9 +107,9 @@ func (p *Processor) Run(ctx context.Context) error {
 func (p *Processor) Drain(ctx context.Context) error {
 	for ctx.Err() == nil {
 		now := time.Now()
-		list, err := p.inbox.Claim(ctx, now, now.Add(p.opts.Lease), p.opts.Workers)
-		if err != nil || len(list) == 0 {
-			return err
+		list, unread := p.inbox.Claim(ctx, now, now.Add(p.opts.Lease), p.opts.Workers)
+		if len(list) == 0 {
+			return unread
 		}
 		errs := make([]error, len(list))
 		var wg sync.WaitGroup
@@ -117,7 +117,7 @@ func (p *Processor) Drain(ctx context.Context) error {
 			wg.Go(func() { errs[i] = p.one(ctx, &list[i]) })
 		}
 		wg.Wait()
-		if err := errors.Join(errs...); err != nil {
+		if err := errors.Join(append(errs, unread)...); err != nil {
 			return err
 		}
 	}
@@ -129,11 +129,18 @@ func (p *Processor) Sweep(ctx context.Context) error {
 	return errors.Join(p.Drain(ctx), p.inbox.Forget(ctx, time.Now().Add(-Retention)))
 }
 
+var errUnsettled = errors.New("webhook: every attempt was begun and none was ended: does the event kill its process?")
+
 // one handles a claimed event and settles it.
 func (p *Processor) one(ctx context.Context, e *Event) error {
 	var err error
 	o := Outcome{State: Stale}
-	if !e.Superseded() {
+	switch {
+	case e.Superseded():
+	case e.Attempts > p.opts.Attempts: // the last ones were begun and never settled: it kills its process
+		err = errUnsettled
+		o = Outcome{State: Failed, Code: toolresult.Internal}
+	default:
 		err = p.call(ctx, e)
 		o = p.outcome(ctx, e, err)
 	}
