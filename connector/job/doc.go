@@ -16,7 +16,8 @@
 //
 // Within a minute of the end of the dead process's lease on the operation,
 // [Recover] has looked it up at the provider, and has sent nothing. [Expire]
-// removes artifacts that are over. Other housekeeping of a host is a [Sweep] of
+// removes artifacts that are over. [Webhooks] handles what providers sent, and
+// [Ingest] keeps an index of a provider's objects up to date. Other housekeeping of a host is a [Sweep] of
 // its own: a name, an interval and a function.
 //
 // # How often a sweep runs
