@@ -61,7 +61,7 @@ func playInboxHere(t *testing.T, c inboxConfig) inboxReport {
 // P5: receivers are killed while they take, store and handle events, and nothing
 // is lost or handled twice. The whole is for the command line.
 func TestInbox_P5(t *testing.T) {
-	r := playInboxHere(t, inboxConfig{rate: 200, span: 3 * time.Second, every: 700 * time.Millisecond, duplicate: 0.3, seed: 1})
+	r := playInboxHere(t, inboxConfig{rate: 100, span: 4 * time.Second, every: 2 * time.Second, duplicate: 0.3, seed: 1})
 	require.True(t, r.ok(), "%+v", r)
 	require.Positive(t, r.Kills)
 	require.Positive(t, r.Duplicates)
@@ -71,7 +71,7 @@ func TestInbox_P5(t *testing.T) {
 // The control: a handler that has its effect before the event is settled has it
 // twice when it is killed in between, and that is counted.
 func TestHandledTwiceIsCounted(t *testing.T) {
-	r := playInboxHere(t, inboxConfig{rate: 100, span: 2 * time.Second, every: 400 * time.Millisecond, duplicate: 0.3, seed: 1, naive: true})
+	r := playInboxHere(t, inboxConfig{rate: 100, span: 2 * time.Second, every: 600 * time.Millisecond, duplicate: 0.3, seed: 1, naive: true})
 	require.Zero(t, r.Lost, "%+v", r)
 	require.Positive(t, r.ProcessedTwice, "%+v", r)
 	require.False(t, r.ok())

@@ -88,7 +88,7 @@ func receive() {
 	if os.Getenv("NAIVE") == "true" {
 		handler = handleNaively(db)
 	}
-	p, err := webhook.NewProcessor(inbox, handler, &webhook.ProcessorOptions{Workers: inboxWorkers, Lease: inboxLease, Poll: 20 * time.Millisecond})
+	p, err := webhook.NewProcessor(inbox, handler, &webhook.ProcessorOptions{Workers: inboxWorkers, Lease: inboxLease, Poll: 20 * time.Millisecond, Attempts: 1000})
 	if err != nil {
 		fatal(err)
 	}
