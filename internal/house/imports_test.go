@@ -27,6 +27,7 @@ var may = map[string]string{
 	"authz/connection":                   "authz/credential+ authz/connection/internal/token+",
 	"authz/connection/internal/token":    "sandbox/egress+ internal/strictjson",
 	"authz/connection/connectiontest":    "authz/connection+",
+	"authz/connection/sqlconnection":     "authz/connection+ connector/sqlstore+",
 	"authz/credential":                   "authz+ internal/aead",
 	"sandbox/egress":                     "toolresult internal/strictyaml", // never authz: the same transport serves processes and token endpoints
 	"sandbox/egress/egresstest":          "sandbox/egress+",
@@ -98,7 +99,7 @@ var only = []struct{ path, prefix, why string }{
 	{"github.com/google/jsonschema-go", "internal/schema", "a v0 type in a public API couples every user to it"},
 	{"go.yaml.in/yaml", "internal/strictyaml internal/bench", "one strict reader"},
 	{"github.com/gowebpki/jcs", "internal/strictjson", "one canonical form"},
-	{"database/sql", "connector/sqlstore connector/job skill/registry/sqlregistry internal/sqldb internal/crashtest internal/bench examples", "stores are behind interfaces"},
+	{"database/sql", "connector/sqlstore connector/job skill/registry/sqlregistry authz/connection/sqlconnection internal/sqldb internal/crashtest internal/bench examples", "stores are behind interfaces"},
 	{"modernc.org/sqlite", "internal/crashtest internal/bench examples", "the program chooses the driver, and only it pays for it"},
 	{"github.com/jackc/pgx/v5", "internal/crashtest examples", "the program chooses the driver, and only it pays for it"},
 	{"github.com/maypok86/otter/v2", "connector/cache", "one cache of values; whose they are is ours"},
