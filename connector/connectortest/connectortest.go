@@ -45,16 +45,12 @@ func Test(t *testing.T, f Fixture) {
 	t.Helper()
 	s := open(t, &f)
 	report := head(s, &f)
-	list := Checks()
-	for _, c := range list {
+	for _, c := range Checks() {
 		t.Run(c.ID, func(t *testing.T) {
 			r := judge(check.Do(t, s, &c), &c, &f, time.Now())
 			report.Results = append(report.Results, r)
 			tell(t, &r)
 		})
-	}
-	for _, w := range unknownWaivers(&f, list) {
-		t.Error(w)
 	}
 	t.Logf("%s %s: conformant: %s; %s; by requirements %s, in mode %s", report.Connector, report.Version, report.Conformant(), counts(report), report.Requirements, report.Mode)
 }
@@ -77,14 +73,46 @@ func open(t *testing.T, f *Fixture) *check.Subject {
 	if err := mode.UnmarshalText([]byte(*modeFlag)); err != nil || mode == 0 {
 		t.Fatalf("connectortest: -connectortest.mode=%s is none of double, replay, sandbox and live", *modeFlag)
 	}
-	if f.Requirements == "" {
-		f.Requirements = Newest
+	if err := Validate(f); err != nil {
+		t.Fatal(err)
 	}
 	s, err := check.Open(t, f, mode)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// Validate says what is wrong with the requirements and the waivers of a fixture,
+// and fills in the newest requirements if it names none. [Test] and [Run] do it
+// first.
+func Validate(f *Fixture) error {
+	if f.Requirements == "" {
+		f.Requirements = Newest
+	}
+	if f.Requirements != Newest {
+		return fmt.Errorf("connectortest: there are no requirements %q; the frozen sets are: %s", f.Requirements, Newest)
+	}
+	list := Checks()
+	for _, w := range f.Waive {
+		if !slices.ContainsFunc(list, func(c check.Check) bool { return c.ID == w.Check }) {
+			return fmt.Errorf("connectortest: a waiver names %q, which is no check", w.Check)
+		}
+	}
+	return nil
+}
+
+// Record makes the ordinary reads of the samples, against the double or whatever
+// the mode says, and returns what the provider answered, for Fixture.Recording.
+// Keep it in testdata. It fails the test if a credential would be in it, or
+// something that looks like one.
+func Record(t *testing.T, f Fixture) []byte {
+	t.Helper()
+	text, err := check.Record(open(t, &f), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 func head(s *check.Subject, f *Fixture) *Report {
@@ -115,15 +143,6 @@ func judge(r Result, c *check.Check, f *Fixture, now time.Time) Result {
 		r.Findings = append(r.Findings, check.Finding{Got: wrong, Want: "a waiver that says why, where and until when a check may fail"})
 	}
 	return r
-}
-
-func unknownWaivers(f *Fixture, list []check.Check) (out []string) {
-	for _, w := range f.Waive {
-		if !slices.ContainsFunc(list, func(c check.Check) bool { return c.ID == w.Check }) {
-			out = append(out, fmt.Sprintf("connectortest: a waiver names %q, which is no check", w.Check))
-		}
-	}
-	return out
 }
 
 // tell says what a result means to whoever reads the test's output.

@@ -1,20 +1,74 @@
 // Package connectortest tells the author of a connector which of the SDK's
-// promises it breaks, without an account at the provider, in about a second:
+// promises it breaks: without an account at the provider, in about a second, one
+// sentence for each promise, with the exchange that shows it.
 //
-//	func TestConnector(t *testing.T) {
+// # From an empty folder to a green contract
+//
+// Write the connector (see package connector), and beside it a test with a
+// double: the provider, as far as the connector uses it, as an [http.Handler].
+//
+//	func TestContract(t *testing.T) {
 //		connectortest.Test(t, connectortest.Fixture{
 //			New:    func() (connector.Connector, error) { return tickets.New("tickets") },
 //			Double: func(t testing.TB) connectortest.Double { return newDouble() },
 //			Samples: []connectortest.Sample{
-//				{Capability: "tickets.get", Args: `{"id":"T-1"}`, Missing: `{"id":"T-404"}`},
-//				{Capability: "tickets.create", Args: `{"title":"hello"}`},
+//				{Capability: "get_ticket", Args: `{"id":"a-1"}`, Bob: `{"id":"b-1"}`, Missing: `{"id":"a-404"}`},
+//				{Capability: "create_ticket", Args: `{"title":"hello"}`},
 //			},
 //		})
 //	}
 //
+// The double has two tenants, [check.TenantA] with Alice and Carol, and
+// [check.TenantB] with Bob. Give each a few items, listings at least five. Token
+// returns the credential of one of them, which the suite puts where
+// Info.Auth.Scheme says; the double refuses every other with 401, and shows each
+// tenant its own items only. Snapshot returns the whole state as JSON: it is how
+// the suite knows what really happened. Answer as the provider's documentation
+// says, failures included: 404 for what is not there, 403 or 404 for what is
+// somebody else's.
+//
+// There is a sample for each capability, of a call that works. Then:
+//
+//	go test -run TestContract
+//
+// A red check says what was promised, what was seen, and the requests. The first
+// thing to look at is always "the ordinary call does not work": as long as it
+// does not, everything else is inconclusive. Then fill in what inconclusive
+// checks ask for (Sample.Missing, Empty, Denied, Bob; DoubleWithChanges).
+//
+// # Verdicts
+//
+// Only pass and not applicable are green. Not applicable follows from what the
+// manifest declares and from probes; there is no switch to leave a check out. A
+// check that could not look is inconclusive, which is red: a missing prerequisite
+// is no success. A known failure gets a [Waiver], with a reason, an issue and a
+// date; the report then says partial.
+//
+// # Where the provider is
+//
+// A double is the default. Every result names the mode that it was found in, and
+// a contract that was only ever proven against a double is no more than that.
+//
+//	-connectortest.mode=replay     answers that [Record] kept (Fixture.Recording): has the shape changed?
+//	-connectortest.mode=sandbox    the provider's test organisation (Fixture.Real), with the faults in front of it
+//	-connectortest.mode=live       a real account, reads only, at most five requests a second;
+//	                               needs CONNECTORTEST_LIVE=<id of the connector>
+//
+// In the first two, time is virtual.
+//
+// # What is tested
+//
+// The connector on a host as an operator has it: the governed path, a policy, a
+// broker of credentials, a ledger, audit. Fixture.Host puts an operator's own
+// parts into it and Fixture.Through a gateway in front; the suite then tests
+// those as well. [Checks] lists the promises. Which of them count is a frozen
+// list ([Newest]); newer checks run, are shown, and do not count yet.
+//
+// Package fault has the faults, for tests of one's own.
+//
 // # What it does not do
 //
-// A green contract against a double is proven against the double only, and each
-// result says so. Whether the provider really honours an idempotency key only the
-// provider can show: mode sandbox.
+// It cannot know what the provider does: whether it honours an idempotency key,
+// only mode sandbox can show. It does not measure speed. A vendor's client that
+// takes no *http.Client cannot be tested, and cannot be governed either.
 package connectortest

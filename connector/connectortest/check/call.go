@@ -58,7 +58,7 @@ func (s *Session) With(args func(*Sample) string, kinds ...connector.Kind) (out 
 	for i := range s.Fixture.Samples {
 		x := &s.Fixture.Samples[i]
 		d := s.Declaration(x.Capability)
-		if d == nil || len(kinds) > 0 && !slices.Contains(kinds, d.Kind) {
+		if d == nil || len(kinds) > 0 && !slices.Contains(kinds, d.Kind) || d.Kind == connector.KindWrite && s.readsOnly() {
 			continue
 		}
 		if text := args(x); text != "" {

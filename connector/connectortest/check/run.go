@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -75,8 +76,6 @@ func Open(t *testing.T, f *Fixture, mode Mode) (*Subject, error) {
 	switch {
 	case f.New == nil:
 		return nil, errors.New("connectortest: Fixture.New is needed: it makes the connector")
-	case f.Double == nil:
-		return nil, errors.New("connectortest: Fixture.Double is needed: it makes the provider that the connector talks to")
 	case len(f.Samples) == 0:
 		return nil, errors.New("connectortest: Fixture.Samples is needed: one ordinary call for each capability")
 	}
@@ -90,26 +89,50 @@ func Open(t *testing.T, f *Fixture, mode Mode) (*Subject, error) {
 		return nil, fmt.Errorf("connectortest: there is no connector: %w", err)
 	}
 	s.Manifest = c.Manifest()
-	for _, x := range f.Samples {
-		if s.Declaration(x.Capability) == nil {
-			return nil, fmt.Errorf("connectortest: a sample names %q, which the manifest does not declare", x.Capability)
-		}
+	if err := s.checkSamples(); err != nil {
+		return nil, err
+	}
+	if err := s.hold(t); err != nil {
+		return nil, err
 	}
 	s.Ordinary = make([]Ordinary, len(f.Samples))
-	bubble(t, func(t *testing.T) {
-		r := &run{}
-		r.canaries = f.Canaries
+	s.bubble(t, func(t *testing.T) {
+		r := &run{canaries: slices.Clone(f.Canaries)}
 		one := newSession(t, r, s)
 		defer one.Close()
 		for i := range f.Samples {
 			s.Ordinary[i] = ordinary(one, &f.Samples[i])
 		}
-		if r.broken != "" {
-			s.why = r.broken
-		}
+		err = r.brokenAs()
 	})
-	return s, nil
+	return s, err
 }
+
+// brokenAs is an error if the suite itself failed.
+func (r *run) brokenAs() error {
+	if r.broken == "" {
+		return nil
+	}
+	return errors.New("connectortest: " + r.broken)
+}
+
+func (s *Subject) checkSamples() error {
+	for _, x := range s.Fixture.Samples {
+		if s.Declaration(x.Capability) == nil {
+			return fmt.Errorf("connectortest: a sample names %q, which the manifest does not declare", x.Capability)
+		}
+		for what, text := range map[string]string{"Args": x.Args, "Bob": x.Bob, "Empty": x.Empty, "Missing": x.Missing, "Denied": x.Denied, "Other": x.Other} {
+			var args map[string]json.RawMessage
+			if (text != "" || what == "Args") && json.Unmarshal([]byte(text), &args) != nil {
+				return fmt.Errorf("connectortest: %s of the sample of %q is no JSON object", what, x.Capability)
+			}
+		}
+	}
+	return nil
+}
+
+// readsOnly reports whether nothing may be changed.
+func (s *Subject) readsOnly() bool { return s.Mode == InLive || s.Mode == InReplay }
 
 func ordinary(s *Session, x *Sample) Ordinary {
 	before := s.Requests()
@@ -119,6 +142,9 @@ func ordinary(s *Session, x *Sample) Ordinary {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
 	c := Call{Sample: x, Capability: x.Capability, Args: x.Args}
+	if s.Kind(c) == connector.KindWrite && s.readsOnly() {
+		return Ordinary{Works: true}
+	}
 	r := s.Do(ctx, c)
 	o := Ordinary{Requests: s.Requests() - before, Result: r, Sent: s.Since(before)}
 	m, effect := r.Meaning(), r.Effect.Disposition
@@ -158,7 +184,7 @@ func Do(t *testing.T, s *Subject, c *Check) Result {
 		return out
 	}
 	r := &run{canaries: slices.Clone(s.Fixture.Canaries)}
-	left := bubble(t, func(t *testing.T) { r.check(t, s, c) })
+	left := s.bubble(t, func(t *testing.T) { r.check(t, s, c) })
 	if left != "" && r.broken == "" && len(r.findings) == 0 {
 		r.leftovers(c, left)
 	}
@@ -220,9 +246,10 @@ func (r *run) verdict(s *Subject, c *Check, out *Result) {
 	}
 }
 
-// bubble runs f in a bubble of virtual time. It returns what the bubble says if
-// it cannot end, such as that goroutines are left; empty: it ended.
-func bubble(t *testing.T, f func(t *testing.T)) (left string) {
+// bubble runs f, in a bubble of virtual time if the mode has it. It returns what
+// the bubble says if it cannot end, such as that goroutines are left; empty: it
+// ended.
+func (s *Subject) bubble(t *testing.T, f func(t *testing.T)) (left string) {
 	done := make(chan string, 1)
 	go func() {
 		left := "the check ended the test"
@@ -232,7 +259,11 @@ func bubble(t *testing.T, f func(t *testing.T)) (left string) {
 			}
 			done <- left
 		}()
-		synctest.Test(t, f)
+		if s.Mode.virtual() {
+			synctest.Test(t, f)
+		} else {
+			f(t)
+		}
 		left = ""
 	}()
 	timer := time.NewTimer(patience)

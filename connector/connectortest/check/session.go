@@ -62,18 +62,20 @@ type Session struct {
 
 // Exchange is a request that arrived at the provider's side.
 type Exchange struct {
-	N          int
-	At         time.Duration // since the session began
-	Method     string
-	URL        string // path and query as they were sent
-	Host       string
-	Header     http.Header
-	Body       []byte
-	Fault      fault.Fault
-	Reached    bool // the provider saw it
-	Status     int  // of the provider's answer; 0 if there was none
-	Answer     []byte
-	Credential string // the header's value by which the provider knows the caller
+	N       int
+	At      time.Duration // since the session began
+	Method  string
+	URL     string // path and query as they were sent
+	Host    string
+	Header  http.Header
+	Body    []byte
+	Fault   fault.Fault
+	Reached bool // the provider saw it
+	Status  int  // of the provider's answer; 0 if there was none
+	Answer  []byte
+
+	AnswerHeader http.Header // nil unless the provider answered
+	Credential   string      // the header's value by which the provider knows the caller
 }
 
 func newSession(t testing.TB, r *run, subject *Subject) *Session {
@@ -84,7 +86,7 @@ func newSession(t testing.TB, r *run, subject *Subject) *Session {
 		s.broken = err
 	}
 	s.Cursors = k
-	s.Double = subject.Fixture.Double(s.t)
+	s.Double = subject.double(s.t)
 	s.Policy, s.Broker = newPolicy(subject.Fixture), newBroker(subject, s.Double)
 	s.Policy.count, s.Broker.secret = s.Requests, r.hide
 	t.Cleanup(s.Close)

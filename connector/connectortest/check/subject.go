@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"slices"
+	"testing"
 
 	"github.com/drawbridge-sdk/drawbridge/connector"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
@@ -19,7 +20,7 @@ type Subject struct {
 	// order, on an undisturbed session.
 	Ordinary []Ordinary
 
-	why string // there is no connector, or no host; empty: there is
+	double func(testing.TB) Double // of the mode
 }
 
 // Ordinary is what became of the ordinary call of a sample.

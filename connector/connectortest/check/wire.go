@@ -72,7 +72,7 @@ func (s *Session) provider(x *Exchange, w http.ResponseWriter, r *http.Request) 
 	s.Double.ServeHTTP(rec, r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	x.Reached, x.Status, x.Answer = true, rec.status, rec.body.Bytes()
+	x.Reached, x.Status, x.Answer, x.AnswerHeader = true, rec.status, rec.body.Bytes(), w.Header().Clone()
 }
 
 // keeper keeps an answer beside writing it.
