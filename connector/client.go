@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -362,15 +363,25 @@ func contains(v any, wanted []string) bool {
 
 // draft is a change as it would go out, without the credential.
 type draft struct {
-	origin, account     string
+	origin, account     string // origin with the endpoint's base path
 	method, path, query string
 	header              http.Header
 	body                []byte
 	varies              []string // headers that were left out
 }
 
+// basePath is what stands before every path of the endpoint: a person who
+// approves a change sees all of where it goes.
+func (s *state) basePath() string {
+	u, err := url.Parse(s.conn.BaseURL)
+	if err != nil {
+		return ""
+	}
+	return u.EscapedPath()
+}
+
 func (s *state) draft(r *egress.Request) draft {
-	d := draft{s.endpoint.Origin(), s.conn.Account, r.Method, r.Path, r.Query, r.Header.Clone(), slices.Clone(r.Body), nil}
+	d := draft{s.endpoint.Origin() + s.basePath(), s.conn.Account, r.Method, r.Path, r.Query, r.Header.Clone(), slices.Clone(r.Body), nil}
 	if m, err := s.match(r); err == nil {
 		for _, name := range s.cap.varies[m.Route.Pattern] {
 			if d.header.Get(name) != "" {

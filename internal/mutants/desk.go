@@ -141,7 +141,29 @@ func (d *desk) rules(r *provider.Response) (provider.Ruling, bool) {
 	case r.Status == 500 && body.Error != "":
 		return provider.Ruling{Code: toolresult.ProviderError, Text: body.Error}, true
 	}
-	return provider.Ruling{}, false
+	return d.slowDown(r)
+}
+
+// slowDown reads the hint of a 429, as mutants do.
+func (d *desk) slowDown(r *provider.Response) (provider.Ruling, bool) {
+	text := r.Header.Get("Retry-After")
+	if r.Status != 429 || text == "" {
+		return provider.Ruling{}, false
+	}
+	v := provider.Ruling{Code: toolresult.RateLimited, Effect: toolresult.EffectNotApplied}
+	n, err := strconv.Atoi(text)
+	at, err2 := http.ParseTime(text)
+	switch {
+	case err == nil && n > 0 && d.is("retry-after-seconds-lost"):
+		v.RetryAfter = time.Duration(n) * time.Millisecond
+	case err != nil && d.is("retry-after-date-lost"):
+		v.RetryAfter = time.Minute
+	case err == nil && n < 0 && d.is("retry-after-trusted"):
+		v.RetryAfter = time.Duration(-n) * time.Second
+	case err2 == nil && time.Until(at) < 0 && d.is("retry-after-trusted"):
+		v.RetryAfter = time.Since(at)
+	}
+	return v, true
 }
 
 func spec(name, text string, scopes []string, routes ...connector.Route) connector.Spec {
@@ -184,7 +206,18 @@ func (d *desk) one(ctx context.Context, c *connector.ReadCall, id string) (*conn
 	if strings.ContainsAny(id, "/.%?#") && d.is("path-concat") {
 		return d.concat(ctx, c, id)
 	}
+	if d.pausing() {
+		return nil, toolresult.NewError(toolresult.RateLimited, "the desk asked to slow down")
+	}
 	t, err := d.fetch(ctx, c, id)
+	switch code := toolresult.Code(err); {
+	case code == toolresult.RateLimited:
+		err = d.limited(ctx, c, id, err)
+	case code == toolresult.ConnectionRequired && d.is("retry-401-forever"):
+		for toolresult.Code(err) == toolresult.ConnectionRequired {
+			_, err = d.fetch(ctx, c, id)
+		}
+	}
 	if err != nil {
 		if a, instead := d.swallow(ctx, err); instead {
 			return a, nil
@@ -194,6 +227,35 @@ func (d *desk) one(ctx context.Context, c *connector.ReadCall, id string) (*conn
 	a := connector.Found(t)
 	a.Source = connector.Source{Object: "ticket " + t.ID}
 	return a, nil
+}
+
+// limited is what mutants do about a 429.
+func (d *desk) limited(ctx context.Context, c *connector.ReadCall, id string, err error) error {
+	e := toolresult.AsError(err)
+	switch {
+	case d.is("hammer"):
+		for toolresult.Code(err) == toolresult.RateLimited {
+			_, err = d.fetch(ctx, c, id)
+		}
+	case e.RetryAfter > time.Minute && d.is("sleeps-anyway"):
+		select {
+		case <-time.After(e.RetryAfter):
+		case <-ctx.Done():
+		}
+	case d.is("global-backoff"):
+		d.mu.Lock()
+		d.kept["pause"] = time.Now().Add(e.RetryAfter).Format(time.RFC3339)
+		d.mu.Unlock()
+	}
+	return err
+}
+
+// pausing reports whether somebody, whoever it was, was asked to slow down.
+func (d *desk) pausing() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	until, err := time.Parse(time.RFC3339, d.kept["pause"])
+	return err == nil && time.Now().Before(until)
 }
 
 // before is what mutants do beside what they were asked for.

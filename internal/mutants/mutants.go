@@ -16,7 +16,7 @@ type Mutant struct {
 
 // All returns the catalogue in a fixed order.
 func All() []Mutant {
-	return slices.Concat(manifestMutants, readMutants, surfaceMutants, writeMutants)
+	return slices.Concat(manifestMutants, readMutants, surfaceMutants, hostMutants, writeMutants)
 }
 
 // Switch is which mutant a reference is, and which it was asked for.
@@ -24,6 +24,7 @@ type Switch struct {
 	bug   string
 	mu    sync.Mutex
 	asked map[string]bool
+	note  string // what the surface saw last, for a part of the host that tells
 }
 
 // NewSwitch returns the switch of one mutant; of none for "".
@@ -36,6 +37,19 @@ func (s *Switch) is(bug string) bool {
 	defer s.mu.Unlock()
 	s.asked[bug] = true
 	return s.bug == bug
+}
+
+// tell and told pass a text from the surface to the host.
+func (s *Switch) tell(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note = text
+}
+
+func (s *Switch) told() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.note
 }
 
 // Asked returns the names that a reference asked for since the last call: a

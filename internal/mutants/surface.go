@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/connector"
 	"github.com/drawbridge-sdk/drawbridge/connector/connectortest/check"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
@@ -20,11 +22,11 @@ type surface struct {
 
 	mu      sync.Mutex
 	cursors map[string]*connector.InvokeRequest // who got a cursor, and for what
-	results map[string]*toolresult.Result
+	results map[string]owned                    // by the question
 }
 
 func newSurface(s *Switch, next check.Surface) *surface {
-	return &surface{Switch: s, next: next, cursors: map[string]*connector.InvokeRequest{}, results: map[string]*toolresult.Result{}}
+	return &surface{Switch: s, next: next, cursors: map[string]*connector.InvokeRequest{}, results: map[string]owned{}}
 }
 
 // Invoke implements [check.Surface].
@@ -38,6 +40,7 @@ func (s *surface) Invoke(ctx context.Context, in *connector.InvokeRequest) *tool
 			ctx = context.WithoutCancel(ctx)
 		}
 	}
+	s.tell(string(in.Arguments[:min(len(in.Arguments), 1000)]))
 	cursor := s.before(&req)
 	if kept := s.kept(&req); kept != nil {
 		return kept
@@ -48,21 +51,48 @@ func (s *surface) Invoke(ctx context.Context, in *connector.InvokeRequest) *tool
 	return r
 }
 
-// kept is a result of an earlier call, for the surface that keeps pointers.
+// owned is a result and whose it is.
+type owned struct {
+	who authz.PrincipalKey
+	r   *toolresult.Result
+}
+
+// kept is a result of an earlier call, for surfaces that keep them.
 func (s *surface) kept(req *connector.InvokeRequest) *toolresult.Result {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.results[req.Principal.String()+req.Capability+string(req.Arguments)]
-	if r != nil && s.is("shared-result") {
-		return r
+	old, ok := s.results[req.Capability+string(req.Arguments)]
+	s.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	now := req.Principal.Key()
+	switch failed := old.r.Error != nil; {
+	case failed:
+		if old.who == now && req.Capability == "desk.compare" && s.is("negative-cache") {
+			return clone(old.r)
+		}
+	case old.who.Tenant != now.Tenant && old.who.Subject == now.Subject && s.is("cache-by-user"),
+		old.who != now && s.is("cache-shared"),
+		old.who == now && req.Capability == "desk.compare" && s.is("cache-by-token-user"),
+		old.who == now && req.Capability == "desk.list" && s.is("stale-after-write"),
+		old.who == now && req.Capability == "desk.overview" && s.is("cache-survives"):
+		return clone(old.r)
+	case old.who == now && req.Capability == "desk.get" && s.is("shared-result"):
+		return old.r
 	}
 	return nil
+}
+
+func clone(r *toolresult.Result) *toolresult.Result {
+	out := *r
+	out.Data = bytes.Clone(r.Data)
+	return &out
 }
 
 // before changes a request; it returns its cursor.
 func (s *surface) before(req *connector.InvokeRequest) (cursor string) {
 	var args map[string]json.RawMessage
-	if json.Unmarshal(req.Arguments, &args) != nil || args["cursor"] == nil {
+	if !bytes.Contains(req.Arguments, []byte(`"cursor"`)) || json.Unmarshal(req.Arguments, &args) != nil || args["cursor"] == nil {
 		return ""
 	}
 	_ = json.Unmarshal(args["cursor"], &cursor)
@@ -119,10 +149,13 @@ func (s *surface) after(req *connector.InvokeRequest, r *toolresult.Result) {
 		s.cursors[r.NextCursor] = &copied
 		s.mu.Unlock()
 	}
-	if r.Status == toolresult.StatusSuccess && req.Capability == "desk.get" {
+	if req.Capability != "desk.create" && (r.Error == nil || r.Error.Diagnostics.HTTPStatus >= 401) {
 		s.mu.Lock()
-		s.results[req.Principal.String()+req.Capability+string(req.Arguments)] = r
+		s.results[req.Capability+string(req.Arguments)] = owned{req.Principal.Key(), r}
 		s.mu.Unlock()
+	}
+	if r.Error != nil && r.Error.Approval != nil && s.is("hidden-field") {
+		r.Error.Approval.Rendering, _, _ = strings.Cut(r.Error.Approval.Rendering, "\n")
 	}
 	if r.Error == nil && s.is("no-provenance") {
 		r.Provenance = toolresult.Provenance{}

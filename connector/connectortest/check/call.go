@@ -102,7 +102,23 @@ func (s *Session) Principal(who string) authz.Principal {
 	if who == "" {
 		who = Alice
 	}
-	p, err := s.authority.Principal(authz.Identity{Tenant: tenant, Issuer: issuer, Subject: who})
+	return s.PrincipalOf(tenant, who)
+}
+
+// PrincipalOf returns a caller of a tenant, whatever their name.
+func (s *Session) PrincipalOf(tenant, user string) authz.Principal {
+	p, err := s.authority.Principal(authz.Identity{Tenant: tenant, Issuer: issuer, Subject: user})
+	if err != nil {
+		s.run.breaks("a caller cannot be made: ", err)
+	}
+	return p
+}
+
+// Delegated returns a caller for whom somebody else acts.
+func (s *Session) Delegated(who, actor string) authz.Principal {
+	id := s.Principal(who).Identity()
+	id.Delegation = &authz.Delegation{Actor: actor}
+	p, err := s.authority.Principal(id)
 	if err != nil {
 		s.run.breaks("a caller cannot be made: ", err)
 	}
@@ -128,7 +144,7 @@ func (s *Session) Request(c Call) *connector.InvokeRequest {
 		Key: c.Key, Approval: c.Approval, Surface: "connectortest"}
 }
 
-// Do makes a call, and gives it the approval of Carol if it needs one. It never
+// Do makes a call, and gives it the approval of Dave if it needs one. It never
 // returns nil: a surface that does is broken, and so is the check then.
 func (s *Session) Do(ctx context.Context, c Call) *toolresult.Result {
 	req := s.Request(c)
@@ -144,7 +160,7 @@ func (s *Session) Do(ctx context.Context, c Call) *toolresult.Result {
 	return s.invoke(ctx, &again)
 }
 
-// Prepare returns a call with a key, and with Carol's approval if it needs one:
+// Prepare returns a call with a key, and with Dave's approval if it needs one:
 // what is left to do is to send it.
 func (s *Session) Prepare(ctx context.Context, c Call) Call {
 	req := s.Request(c)
@@ -158,7 +174,8 @@ func (s *Session) Prepare(ctx context.Context, c Call) Call {
 		defer s.mu.Unlock()
 		s.plan, s.down = plan, down
 	}()
-	if need := s.Declaration(c.Capability); need == nil || need.Kind != connector.KindWrite || need.Approval != connector.ApprovalAlways && need.Reconcilable {
+	need := s.Declaration(c.Capability)
+	if need == nil || need.Kind != connector.KindWrite || need.Approval != connector.ApprovalAlways && need.Reconcilable && !s.Policy.asks(req) {
 		return c
 	}
 	if r := s.invoke(ctx, req); toolresult.Code(r.Err()) == toolresult.ApprovalRequired && r.Error.Approval != nil && s.Approve(ctx, r) == nil {
@@ -191,10 +208,10 @@ func (s *Session) Send(ctx context.Context, req *connector.InvokeRequest) *toolr
 	return s.invoke(ctx, req)
 }
 
-// Approve gives the approval that a result asks for, as Carol.
+// Approve gives the approval that a result asks for, as Dave.
 func (s *Session) Approve(ctx context.Context, r *toolresult.Result) error {
 	step := r.Error.Approval
-	_, err := s.inv.Approve(ctx, &connector.ApproveRequest{Principal: s.Principal(Carol), ID: step.ID, Digest: step.Digest})
+	_, err := s.inv.Approve(ctx, &connector.ApproveRequest{Principal: s.Principal(Dave), ID: step.ID, Digest: step.Digest})
 	return err
 }
 

@@ -66,13 +66,14 @@ type Fixture struct {
 	Canaries []string
 }
 
-// The callers of every check. Alice and Bob are of two tenants, Carol is of
-// Alice's and approves what Alice asks for.
+// The callers of every check. Alice and Bob are of two tenants; Carol is of
+// Alice's, and so is Dave, who approves what others ask for and calls nothing.
 const (
 	TenantA = "acme"
 	TenantB = "globex"
 	Alice   = "alice" // of TenantA
 	Carol   = "carol" // of TenantA
+	Dave    = "dave"  // of TenantA
 	Bob     = "bob"   // of TenantB
 )
 

@@ -87,6 +87,18 @@ func (p *Policy) AskedBefore(purpose authz.Purpose, n int) bool {
 	return false
 }
 
+// asks reports whether a change would need an approval by the policy alone.
+func (p *Policy) asks(req *connector.InvokeRequest) bool {
+	p.mu.Lock()
+	decide := p.decide
+	p.mu.Unlock()
+	if decide == nil {
+		return false
+	}
+	d, err := decide(&authz.Request{Principal: req.Principal, Action: authz.Action{Capability: req.Capability}, Purpose: authz.Execute, Target: authz.OnConnection()})
+	return err == nil && d.Verdict == authz.AllowWithApproval
+}
+
 // Revision is the revision that the policy of a session names.
 const Revision = "connectortest-1"
 

@@ -4,8 +4,21 @@
 package writes
 
 import (
+	"net/http"
+	"slices"
+
 	"github.com/drawbridge-sdk/drawbridge/connector/connectortest/check"
 )
 
+// frozen is the set that a solid check belongs to.
+const frozen = "2026.12"
+
 // Checks returns them in a fixed order.
-func Checks() []check.Check { return nil }
+func Checks() []check.Check {
+	return slices.Concat(approvals(), rateLimits(), caches(), audits(), revocations())
+}
+
+// changes reports whether a request is of a method that changes something.
+func changes(r *http.Request) bool {
+	return r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions
+}

@@ -1,0 +1,33 @@
+package mutants
+
+// hostMutants are wrong about limits and about what is recorded.
+var hostMutants = []Mutant{
+	{"retry-after-seconds-lost", "seconds taken for milliseconds"},
+	{"retry-after-date-lost", "a Retry-After with a date, which RFC 9110 allows, parsed as a number and replaced by a default"},
+	{"retry-after-trusted", "a time that has passed, or a negative number, turned into a wait by dropping its sign"},
+	{"sleeps-anyway", "a client that sleeps as long as the provider says, whatever the caller's deadline"},
+	{"hammer", "a loop around a 429 without a pause"},
+	{"global-backoff", "one process-wide pause for all accounts"},
+	{"audit-missing", "a log with holes: what went well is not recorded"},
+	{"audit-success-only", "a log of successes: refusals are nowhere"},
+	{"audit-wrong-actor", "the service's own account as the actor of everything: the reason for act in RFC 8693"},
+	{"audit-says-failed", "an unknown effect recorded as a failure, so that somebody repeats it"},
+	{"audit-after", "a sink whose errors are dropped, so that changes go on unrecorded"},
+	{"audit-args", "arguments in clear in the audit log"},
+	{"no-correlation", "events that no call can be found by"},
+	{"approval-ignored", "a question that counts as its own answer: auto-approve left on (\"YOLO\" modes of coding agents)"},
+	{"approval-any", "one approval that is taken for all that follow: \"always allow\" for a tool and not for a change"},
+	{"approval-anyone", "an approval of a request, whoever makes it"},
+	{"approval-reusable", "an approval that can be used again: the button that is pressed twice"},
+	{"approval-immortal", "an approval of last week"},
+	{"hidden-field", "a dialog that shows the beginning of what is sent: horizontal scrolling hid the rest of tool calls"},
+	{"cache-shared", "a cache keyed by the question alone: one tenant's answer for all (Asana's MCP server, June 2025, let tenants see each other's data)"},
+	{"cache-by-user", "a cache keyed by the user's name, which two tenants have"},
+	{"cache-by-token-user", "a cache that knows the user and not the rights: what was read before they were taken away"},
+	{"stale-after-write", "a cache that its own writes do not empty"},
+	{"negative-cache", "a failure that is kept like an answer"},
+	{"cache-survives", "a cache that outlives the account that filled it"},
+	{"retry-401-forever", "a loop around a 401: refresh, try, refresh"},
+	{"refresh-loop", "invalid_grant tried again until the provider locks the client out"},
+	{"zombie-token", "an access token that is used until it expires, whatever was revoked"},
+}
