@@ -70,6 +70,15 @@
 // Both eras pass all scenarios that the protocol's own conformance suite
 // requires, with a server made by this package; see internal/interop.
 //
+// # Fast ways
+//
+// A plain tools/list or tools/call of revision 2026-07-28 is answered without a
+// session of the SDK, byte for byte as the SDK would; whatever is unusual about a
+// request is left to it. A list is encoded once for all who see the same. Where
+// the policy is an [authz.PolicyWithRevision], it is asked about the tools once for a
+// caller and a revision, and a change of the revision shows in the next list. Calls
+// are always asked anew.
+//
 // # What this package does not do
 //
 // It verifies no token (a [PrincipalFunc] does), starts no server and no TLS,

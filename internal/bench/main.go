@@ -3,6 +3,9 @@
 //
 //	go run ./internal/bench
 //
+// What other people's servers cost is measured in internal/bench/peers, a module
+// of its own.
+//
 // It prints one JSON object per line: name, ours_ns, base_ns, ratio, allocs,
 // base_allocs. Ours and base alternate, and the medians of their rounds are
 // printed: times are noisy on a shared machine, ratios and allocations are not.
