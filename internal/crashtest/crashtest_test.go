@@ -71,7 +71,7 @@ func TestInbox_P5(t *testing.T) {
 // The control: a handler that has its effect before the event is settled has it
 // twice when it is killed in between, and that is counted.
 func TestHandledTwiceIsCounted(t *testing.T) {
-	r := playInboxHere(t, inboxConfig{rate: 100, span: 2 * time.Second, every: 600 * time.Millisecond, duplicate: 0.3, seed: 1, naive: true})
+	r := playInboxHere(t, inboxConfig{rate: 50, span: 3 * time.Second, every: 600 * time.Millisecond, duplicate: 0.3, seed: 1, naive: true, most: 3})
 	require.Zero(t, r.Lost, "%+v", r)
 	require.Positive(t, r.ProcessedTwice, "%+v", r)
 	require.False(t, r.ok())

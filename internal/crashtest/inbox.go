@@ -38,6 +38,7 @@ type inboxConfig struct {
 	every     time.Duration // between kills
 	duplicate float64       // part of the deliveries that are sent again
 	seed      uint64
+	most      int  // kills; 0: no end
 	naive     bool // a handler that has its effect outside of the transaction: a control
 }
 
@@ -124,10 +125,12 @@ func handleOnce(inbox *sqlstore.Inbox) webhook.Handler {
 	}
 }
 
-// handleNaively has it before, as a handler does whose effect is elsewhere.
+// handleNaively has it before, as a handler does whose effect is elsewhere, and
+// takes its time after that.
 func handleNaively(db *sql.DB) webhook.Handler {
 	return func(ctx context.Context, e *webhook.Event) error {
 		_, err := db.ExecContext(ctx, effect, e.ID, e.Object, e.Version)
+		<-time.After(100 * time.Millisecond)
 		return err
 	}
 }
@@ -195,9 +198,13 @@ func (g *inboxGame) killer(ctx context.Context, ready chan struct{}) error {
 		if first {
 			close(ready)
 		}
+		due := time.After(g.every)
+		if g.most > 0 && g.kills >= g.most {
+			due = nil
+		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(g.every):
+		case <-due:
 		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
