@@ -37,8 +37,7 @@
 //
 // # Containers
 //
-// [NewBubblewrap] and [NewOCI] run the same rules through the commands bwrap
-// and runc (or one with its command line).
+// [NewBubblewrap] runs the same rules through the command bwrap.
 //
 // # What this package does not do
 //
