@@ -19,6 +19,8 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
+//lint:file-ignore SA1019 logging, sampling and roots are deprecated, and clients still have them
+
 // A PrincipalFunc says who makes a request. It is called once for every request
 // and from many goroutines.
 //

@@ -19,6 +19,8 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
+//lint:file-ignore SA1019 sampling and roots are deprecated, and clients still have them
+
 // Asking is a call, before it is made, for which a host may want to ask the
 // client's user something.
 type Asking struct {

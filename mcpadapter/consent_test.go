@@ -2,14 +2,20 @@ package mcpadapter_test
 
 import (
 	"context"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
+	"github.com/drawbridge-sdk/drawbridge/authz/authztest"
+	"github.com/drawbridge-sdk/drawbridge/authz/credential"
+	"github.com/drawbridge-sdk/drawbridge/authz/risk"
 	"github.com/drawbridge-sdk/drawbridge/connector"
 	"github.com/drawbridge-sdk/drawbridge/mcpadapter"
+	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
 func change(key string) map[string]any {
@@ -160,4 +166,56 @@ func TestApprovalsOfAnOlderClient_W1(t *testing.T) {
 		_ = ss.Wait()
 	}
 	require.Equal(t, 1, d.writes())
+}
+
+// C5, C7: an account that is not connected. The user is sent to a page if the
+// client can show one, and otherwise the result has the link; that the client
+// says "accept" connects nothing.
+func TestConnect_C5_C7(t *testing.T) {
+	alice, host := authztest.Principal(t, "acme", "alice")
+	c, err := connector.New(connector.Info{ID: "crm", Version: "1.0.0", Owner: "team", Auth: connector.Auth{Mode: connector.AuthDelegatedOAuth}},
+		connector.Read(connector.Spec{Name: "crm.get", Description: "about", Sensitivity: risk.Internal}, connector.OnConnection[noteID],
+			func(context.Context, *connector.ReadCall, noteID) (*connector.Answer[string], error) {
+				return connector.Found("the customer"), nil
+			}))
+	require.NoError(t, err)
+	accounts := &unconnected{}
+	inv, err := connector.NewInvoker(authztest.Policy(func(*authz.Request) (authz.Decision, error) {
+		return authz.Decision{Verdict: authz.Allow, Scope: authz.WholeConnection(), Revision: "r1"}, nil
+	}), []*authz.Authority{host}, []connector.Connector{c}, &connector.Options{Credentials: accounts})
+	require.NoError(t, err)
+	a, err := mcpadapter.New(inv, as(alice), nil)
+	require.NoError(t, err)
+	srv := httptest.NewServer(a.HTTP())
+	t.Cleanup(srv.Close)
+	get := map[string]any{"name": "crm.get", "arguments": map[string]any{"id": "7"}}
+	code := func(r map[string]any) any { return at(t, r, "result", "structuredContent", "error", "code") }
+	for _, client := range []string{noMode, forms} {
+		r := rpc(t, srv.URL, "alice", "tools/call", get, client)
+		require.Equal(t, "CONNECTION_REQUIRED", code(r), r)
+		require.Contains(t, at(t, r, "result", "content").([]any)[0].(map[string]any)["text"], "https://connect.test/crm", "never in a form")
+	}
+	r := rpc(t, srv.URL, "alice", "tools/call", get, pages)
+	require.Equal(t, "https://connect.test/crm", at(t, r, "result", "inputRequests", "drawbridge_consent", "params", "url"))
+	back := with(get, map[string]any{"requestState": at(t, r, "result", "requestState"), "inputResponses": agree("accept")})
+	require.Equal(t, "CONNECTION_REQUIRED", code(rpc(t, srv.URL, "alice", "tools/call", back, pages)), "an accept is no account")
+	r = rpc(t, srv.URL, "alice", "tools/call", get, pages)
+	accounts.connected.Store(true)
+	back["requestState"] = at(t, r, "result", "requestState")
+	require.Equal(t, "the customer", at(t, rpc(t, srv.URL, "alice", "tools/call", back, pages), "result", "structuredContent", "data"))
+}
+
+// unconnected is a broker without an account, until there is one.
+type unconnected struct {
+	keys
+	connected atomic.Bool
+}
+
+func (u *unconnected) Resolve(ctx context.Context, r *credential.ResolveRequest) (credential.Resolved, error) {
+	if u.connected.Load() {
+		return u.keys.Resolve(ctx, r)
+	}
+	e := toolresult.NewError(toolresult.ConnectionRequired, "the account is not connected")
+	e.Connect = &toolresult.ConnectStep{Provider: "crm", URL: "https://connect.test/crm"}
+	return credential.Resolved{}, e
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/connector"
 )
 
+//lint:file-ignore SA1019 logging is deprecated, and older clients want it
+
 // maxNote bounds the text of a notification, in bytes.
 const maxNote = 256
 

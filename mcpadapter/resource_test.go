@@ -1,6 +1,7 @@
 package mcpadapter_test
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"log/slog"
@@ -280,4 +281,109 @@ func (l lockedWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.w.Write(p)
+}
+
+// M4: Shutdown lets a call that is under way end, and cuts it off when there is
+// no more time; streams end at once.
+func TestShutdown_M4(t *testing.T) {
+	for name, enough := range map[string]bool{"enough time": true, "no time": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			a := w.adapter(t, w.byToken, &mcpadapter.Options{Subscriptions: true, Artifacts: true})
+			srv := httptest.NewServer(a.HTTP())
+			defer srv.Close()
+			defer srv.CloseClientConnections()
+			answered := make(chan string, 1)
+			id := "slow"
+			go func() { answered <- rawCall(srv.URL, id) }()
+			<-w.arrived
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ended := make(chan error, 1)
+			if enough {
+				srv.CloseClientConnections() // the client goes, and so the call ends
+			} else {
+				cancel()
+			}
+			go func() { ended <- a.Shutdown(ctx) }()
+			err := <-ended
+			<-w.ended // the provider's request was given up
+			if enough {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, context.Canceled)
+			}
+			<-answered
+			require.NoError(t, a.Shutdown(t.Context()), "once more")
+		})
+	}
+}
+
+// rawCall calls a tool of the tickets and returns what came.
+func rawCall(url, id string) string {
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tickets.get","arguments":{"id":"` + id + `"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return err.Error()
+	}
+	for k, v := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2026-07-28",
+		"Mcp-Method": "tools/call", "Mcp-Name": "tickets.get", "Authorization": "Bearer alice"} {
+		req.Header.Set(k, v)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// A7, M4: a stream of 2026-07-28 acknowledges what its caller may hear of, tells
+// of it, and ends with the service.
+func TestListen_A7_M4(t *testing.T) {
+	d := newDesk(t, false)
+	a, err := mcpadapter.New(d.inv, d.byToken, d.options())
+	require.NoError(t, err)
+	srv := httptest.NewServer(a.HTTP())
+	defer srv.Close()
+	defer srv.CloseClientConnections()
+	d.hide("bob notes.read", true)
+	open := func(who string) (*bufio.Scanner, io.Closer) {
+		body := `{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["note://a","note://a","other://x"],"toolsListChanged":true},
+			"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+		req, err := http.NewRequest(http.MethodPost, srv.URL, strings.NewReader(body))
+		require.NoError(t, err)
+		for k, v := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2026-07-28",
+			"Mcp-Method": "subscriptions/listen", "Authorization": "Bearer " + who} {
+			req.Header.Set(k, v)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+		return bufio.NewScanner(resp.Body), resp.Body
+	}
+	next := func(s *bufio.Scanner) string {
+		for s.Scan() {
+			if data, ok := strings.CutPrefix(s.Text(), "data: "); ok {
+				return data
+			}
+		}
+		return "the end"
+	}
+	stream, body := open("alice")
+	defer body.Close()
+	require.Contains(t, next(stream), `"notifications":{"resourceSubscriptions":["note://a"]}`, "once, and nothing that is not there")
+	a.ResourceUpdated(t.Context(), "note://a")
+	require.Contains(t, next(stream), `"notifications/resources/updated"`)
+	other, otherBody := open("bob")
+	defer otherBody.Close()
+	require.NotContains(t, next(other), "note://a", "bob may not know of it")
+	require.Contains(t, next(other), `"id":7`, "and has nothing to wait for")
+	require.NoError(t, a.Shutdown(t.Context()))
+	require.Contains(t, next(stream), `"id":7`, "the stream ends with an answer")
+	require.Equal(t, "the end", next(stream))
 }

@@ -20,6 +20,8 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
+//lint:file-ignore SA1019 what is deprecated is scored all the same
+
 // What the conformance suite wants to find on a server is offered here by a
 // connector, through the governed path and the adapter, and by nothing else: the
 // names of the tools, resources and prompts are the suite's.
@@ -129,7 +131,7 @@ func form(message, properties string, required ...string) *mcp.ElicitParams {
 		RequestedSchema: json.RawMessage(`{"type":"object","properties":` + properties + `,"required":` + string(needed) + `}`)}
 }
 
-func sampling(text string) *mcp.CreateMessageParams { //nolint:staticcheck // deprecated, and scored
+func sampling(text string) *mcp.CreateMessageParams {
 	return &mcp.CreateMessageParams{MaxTokens: 100, Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: text}}}}
 }
 
