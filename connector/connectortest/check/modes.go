@@ -205,7 +205,15 @@ func decodeRecording(text []byte) (*recording, error) {
 	if err := json.Unmarshal(text, &r); err != nil || r.Schema != recordingSchema || len(r.Exchanges) == 0 {
 		return nil, errors.New("connectortest: Fixture.Recording is not what Record makes")
 	}
-	return &r, clean(string(text), nil)
+	for _, c := range r.Exchanges {
+		if c.Status < 200 || c.Status > 999 {
+			return nil, fmt.Errorf("connectortest: Fixture.Recording has an answer with status %d", c.Status)
+		}
+	}
+	if err := clean(string(text), nil); err != nil {
+		return nil, err
+	}
+	return &r, nil
 }
 
 // recorded answers as the provider once did. A request that is not in the

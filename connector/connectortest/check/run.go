@@ -81,14 +81,10 @@ func Open(t *testing.T, f *Fixture, mode Mode) (*Subject, error) {
 	}
 	setTrap()
 	s := &Subject{Fixture: f, Mode: mode}
-	c, err := f.New()
-	if err == nil && c == nil {
-		err = errors.New("Fixture.New returned nothing")
-	}
+	err := s.read()
 	if err != nil {
 		return nil, fmt.Errorf("connectortest: there is no connector: %w", err)
 	}
-	s.Manifest = c.Manifest()
 	if err := s.checkSamples(); err != nil {
 		return nil, err
 	}
@@ -106,6 +102,24 @@ func Open(t *testing.T, f *Fixture, mode Mode) (*Subject, error) {
 		err = r.brokenAs()
 	})
 	return s, err
+}
+
+// read makes a connector and reads its manifest.
+func (s *Subject) read() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a panic: %v", p)
+		}
+	}()
+	c, err := s.Fixture.New()
+	if err == nil && c == nil {
+		err = errors.New("Fixture.New returned nothing")
+	}
+	if err != nil {
+		return err
+	}
+	s.Manifest = c.Manifest()
+	return nil
 }
 
 // brokenAs is an error if the suite itself failed.
