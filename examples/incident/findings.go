@@ -132,8 +132,11 @@ func (f *findings) report(operation string) *report.Report {
 		}
 		r.Unknown = append(r.Unknown, g)
 	}
-	if cite, ok := f.cites["operation_status"]; ok {
-		r.Effects = []report.Effect{{Operation: operation, Object: f.confirmed(cite.Call), Confirmed: cite.Call}}
+	for _, tool := range []string{"operation_status", "create_incident_ticket"} { // the look-up, if there had to be one
+		if cite, ok := f.cites[tool]; ok {
+			r.Effects = []report.Effect{{Operation: operation, Object: f.confirmed(cite.Call), Confirmed: cite.Call}}
+			break
+		}
 	}
 	return r
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/connector"
 	"github.com/drawbridge-sdk/drawbridge/examples/internal/report"
 	"github.com/drawbridge-sdk/drawbridge/internal/alr"
@@ -52,6 +53,10 @@ func (s *story) evidencePage(file string, refused []report.Problem, r *report.Re
 			}
 			return strings.Join(all, ", ")
 		},
+		"verdict": func(v authz.Verdict) string {
+			return map[authz.Verdict]string{authz.Allow: "allow", authz.AllowWithApproval: "allow with an approval", authz.Deny: "deny", authz.Prohibit: "prohibit"}[v]
+		},
+		"short":   func(s string) string { return s[:min(len(s), 19)] },
 		"written": func(e connector.AuditEvent) bool { return e.Result.CallID == "" },
 	})
 	if err != nil {
@@ -119,11 +124,11 @@ func plot(points []point, mark time.Time) template.HTML {
 }
 
 const evidenceText = `{{define "body"}}
-{{if .Ticket}}<p class="good"><strong>{{.Ticket}}</strong> was created once, although its receipt was lost. It is reported because the ticket system's own record was read afterwards.</p>{{else}}<p class="bad">No ticket is confirmed.</p>{{end}}
+{{if .Ticket}}<p class="good"><strong>{{.Ticket}}</strong> was created once. It is reported because the ticket system's own answer to this operation, or its record of it, was read.</p>{{else}}<p class="bad">No ticket is confirmed.</p>{{end}}
 <h2>P95 latency of order-service</h2>
 {{.Plot}}
 <details><summary>The numbers</summary><div class="scroll"><table><caption>As the metrics connector answered them</caption><thead><tr><th scope="col">UTC</th><th scope="col">Seconds</th></tr></thead><tbody>
-{{range .Points}}<tr><td>{{minute .At}}</td><td>{{.Value}}</td></tr>{{end}}</tbody></table></div></details>
+{{range .Points}}<tr><td>{{minute .At}}</td><td>{{printf "%.3g" .Value}}</td></tr>{{end}}</tbody></table></div></details>
 <p class="note">That the rollout came first is the order of time. It is not a cause.</p>
 
 <h2>What is said, and on what</h2>
@@ -145,6 +150,6 @@ const evidenceText = `{{define "body"}}
 
 <h2>Decisions</h2>
 <div class="scroll"><table><caption>The audit log of everybody in the run: who asked, what the policy said, what came of it</caption><thead><tr><th scope="col">UTC</th><th scope="col">Who</th><th scope="col">What</th><th scope="col">Verdict</th><th scope="col">Touches</th><th scope="col">Effect</th></tr></thead><tbody>
-{{range .Events}}<tr><td>{{clock .Time}}</td><td>{{.Principal.Subject}}{{with .Actor}} by {{.}}{{end}}</td><td>{{.Action}}{{if written .}} (recorded before it was sent){{end}}</td><td>{{.Verdict}}{{with .Reason}}: {{.}}{{end}}{{with .Revision}}<br><code>{{.}}</code>{{end}}</td><td>{{targets .}}</td><td>{{if not (written .)}}{{.Result.Effect.Disposition}}{{with .Result.Code}} {{.}}{{end}}{{end}}</td></tr>{{end}}
+{{range .Events}}<tr><td>{{clock .Time}}</td><td>{{.Principal.Subject}}{{with .Actor}} by {{.}}{{end}}</td><td>{{.Action.Capability}}<br>{{.Action.Class.SideEffect}}{{if written .}} (recorded before it was sent){{end}}</td><td>{{verdict .Verdict}}{{with .Reason}}: {{.}}{{end}}{{with .Revision}}<br><code>{{short .}}</code>{{end}}</td><td>{{targets .}}</td><td>{{if not (written .)}}{{.Result.Effect.Disposition}}{{with .Result.Code}} {{.}}{{end}}{{end}}</td></tr>{{end}}
 </tbody></table></div>
 {{end}}`
