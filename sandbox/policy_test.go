@@ -354,7 +354,7 @@ func TestDenialsAreBounded(t *testing.T) {
 	require.Equal(t, 7440, dropped)
 	require.Equal(t, 11, list[1].Count)
 	var e sandbox.Denials
-	e.Add(sandbox.Denial{Target: "\x1b[31m‮evil\n" + strings.Repeat("x", 999)})
+	e.Add(sandbox.Denial{Target: "\x1b[31m\u202eevil\n" + strings.Repeat("x", 999)})
 	list, _ = e.List()
 	require.NotContains(t, list[0].Target, "\x1b")
 	require.LessOrEqual(t, len(list[0].Target), 256)
