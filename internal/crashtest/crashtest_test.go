@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/drawbridge-sdk/drawbridge/internal/peers"
 )
 
 // TestMain is main, when the test started itself as a provider or a worker.
@@ -24,8 +26,8 @@ func TestMain(m *testing.M) {
 
 func playHere(t *testing.T, c config) report {
 	t.Helper()
-	h := &host{}
-	t.Cleanup(h.close)
+	h := &peers.Program{}
+	t.Cleanup(h.Close)
 	r, err := play(t.Context(), h, c)
 	require.NoError(t, err)
 	return r
@@ -51,8 +53,8 @@ func TestDoublesAreCounted(t *testing.T) {
 
 func playInboxHere(t *testing.T, c inboxConfig) inboxReport {
 	t.Helper()
-	h := &host{}
-	t.Cleanup(h.close)
+	h := &peers.Program{}
+	t.Cleanup(h.Close)
 	r, err := playInbox(t.Context(), h, c)
 	require.NoError(t, err)
 	return r

@@ -2,78 +2,19 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"os/exec"
-	"slices"
 	"sync"
-	"testing"
+
+	"github.com/drawbridge-sdk/drawbridge/internal/peers"
 )
-
-// host lets package peers start a server for a program that is no test.
-type host struct {
-	testing.TB
-	mu    sync.Mutex
-	undos []func()
-}
-
-func (*host) Helper() {}
-
-func (*host) Context() context.Context { return context.Background() }
-
-func (h *host) TempDir() string {
-	dir, err := os.MkdirTemp("", "crashtest")
-	if err != nil {
-		fatal(err)
-	}
-	h.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
-func (h *host) Cleanup(f func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.undos = append(h.undos, f)
-}
-
-func (h *host) Fatalf(format string, args ...any) {
-	h.close()
-	fatal(fmt.Errorf(format, args...))
-}
-
-func (h *host) Skipf(format string, args ...any) { h.Fatalf(format, args...) }
-
-func (*host) Logf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
-
-func (h *host) close() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, f := range slices.Backward(h.undos) {
-		f()
-	}
-	h.undos = nil
-}
 
 // again starts this program in another role.
 func again(name string, env ...string) (*exec.Cmd, io.WriteCloser, *bufio.Scanner, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	cmd := exec.Command(self)
-	cmd.Env = append(append(os.Environ(), role+"="+name), env...)
-	cmd.Stderr = os.Stderr
-	in, err1 := cmd.StdinPipe()
-	out, err2 := cmd.StdoutPipe()
-	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
-		return nil, nil, nil, err
-	}
-	return cmd, in, bufio.NewScanner(out), nil
+	return peers.Again(append([]string{role + "=" + name}, env...)...)
 }
 
 var errDied = errors.New("the worker died")

@@ -22,6 +22,7 @@ import (
 
 	"github.com/drawbridge-sdk/drawbridge/connector/sqlstore"
 	"github.com/drawbridge-sdk/drawbridge/connector/webhook"
+	"github.com/drawbridge-sdk/drawbridge/internal/peers"
 )
 
 const (
@@ -146,7 +147,7 @@ type inboxGame struct {
 }
 
 // playInbox delivers, kills and counts.
-func playInbox(ctx context.Context, h *host, c inboxConfig) (inboxReport, error) {
+func playInbox(ctx context.Context, h *peers.Program, c inboxConfig) (inboxReport, error) {
 	g := &inboxGame{inboxConfig: c, dsn: sqlstore.SQLiteDSN(filepath.Join(h.TempDir(), "inbox.db"))}
 	g.client.Timeout = 15 * time.Second
 	g.client.Transport = &http.Transport{MaxIdleConnsPerHost: inboxFlight}

@@ -46,6 +46,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"time"
+
+	"github.com/drawbridge-sdk/drawbridge/internal/peers"
 )
 
 // role says in the environment that the program was started by itself.
@@ -81,9 +83,9 @@ func main() {
 	}
 	fmt.Fprintf(os.Stderr, "seed %d\n", c.seed)
 	started := time.Now()
-	h := &host{}
+	h := &peers.Program{}
 	r, err := play(context.Background(), h, c)
-	h.close()
+	h.Close()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
@@ -103,9 +105,9 @@ func main() {
 func mainInbox(c inboxConfig) {
 	fmt.Fprintf(os.Stderr, "seed %d\n", c.seed)
 	started := time.Now()
-	h := &host{}
+	h := &peers.Program{}
 	r, err := playInbox(context.Background(), h, c)
-	h.close()
+	h.Close()
 	if err != nil {
 		fatal(err)
 	}

@@ -62,7 +62,7 @@ type game struct {
 }
 
 // play makes all runs and counts.
-func play(ctx context.Context, h *host, c config) (report, error) {
+func play(ctx context.Context, h *peers.Program, c config) (report, error) {
 	g := &game{config: c, seats: make(chan struct{}, flightMax*c.procs)}
 	g.dsn = sqlstore.SQLiteDSN(filepath.Join(h.TempDir(), "operations.db"))
 	if c.store == "postgres" {

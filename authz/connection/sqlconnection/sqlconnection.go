@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/drawbridge-sdk/drawbridge/authz/connection"
@@ -25,6 +26,10 @@ var files embed.FS
 type Store struct {
 	d *sqldb.DB
 	q statements
+
+	// reads are the statements of reads, prepared: each call of an agent makes
+	// several. Their texts are ours and few.
+	reads sync.Map // text -> *sql.Stmt
 }
 
 var _ connection.Store = (*Store)(nil)
@@ -151,9 +156,29 @@ func (s *Store) write(ctx context.Context, statement string, args ...any) (n int
 	return n, failure(ctx, err)
 }
 
+// prepared returns a statement. It lives as long as the database is open.
+func (s *Store) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
+	if stmt, ok := s.reads.Load(query); ok {
+		return stmt.(*sql.Stmt), nil
+	}
+	stmt, err := s.d.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	kept, there := s.reads.LoadOrStore(query, stmt)
+	if there {
+		stmt.Close()
+	}
+	return kept.(*sql.Stmt), nil
+}
+
 // each reads the rows of a query.
 func (s *Store) each(ctx context.Context, scan func(row *sql.Rows) error, query string, args ...any) error {
-	rows, err := s.d.QueryContext(ctx, query, args...)
+	stmt, err := s.prepared(ctx, query)
+	if err != nil {
+		return failure(ctx, err)
+	}
+	rows, err := stmt.QueryContext(ctx, args...)
 	if err != nil {
 		return failure(ctx, err)
 	}
