@@ -3,6 +3,7 @@ package connectortest
 import (
 	"flag"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/connector/connectortest/check"
 	"github.com/drawbridge-sdk/drawbridge/connector/connectortest/internal/reads"
 	"github.com/drawbridge-sdk/drawbridge/connector/connectortest/internal/writes"
+	"github.com/drawbridge-sdk/drawbridge/connector/connectortest/report"
 )
 
 // What an author fills in is declared in package check, so that a check can be
@@ -30,6 +32,12 @@ type (
 // Newest is the newest frozen set of requirements.
 const Newest = "2026.12"
 
+// ReportVariable is the environment variable for what -connectortest.report says,
+// for runs over several packages of which not all know the flag.
+const ReportVariable = "CONNECTORTEST_REPORT"
+
+var reportFlag = flag.String("connectortest.report", "", "directory into which Test writes report.html, report.json and junit.xml, in a directory for each connector; empty: what CONNECTORTEST_REPORT says, or nowhere")
+
 var modeFlag = flag.String("connectortest.mode", "double", "how the provider is held: double, replay, sandbox or live")
 
 // Checks returns the catalogue in a fixed order. The caller owns the slice.
@@ -44,15 +52,36 @@ func Checks() []check.Check {
 func Test(t *testing.T, f Fixture) {
 	t.Helper()
 	s := open(t, &f)
-	report := head(s, &f)
+	out := head(t, s, &f)
 	for _, c := range Checks() {
 		t.Run(c.ID, func(t *testing.T) {
-			r := judge(check.Do(t, s, &c), &c, &f, time.Now())
-			report.Results = append(report.Results, r)
+			r := judge(check.Do(t, s, &c), &c, &f, out.Double, time.Now())
+			out.Results = append(out.Results, r)
 			tell(t, &r)
 		})
 	}
-	t.Logf("%s %s: conformant: %s; %s; by requirements %s, in mode %s", report.Connector, report.Version, report.Conformant(), counts(report), report.Requirements, report.Mode)
+	t.Logf("%s %s: conformant: %s; %s; by requirements %s, in mode %s", out.Connector, out.Version, out.Conformant(), counts(out), out.Requirements, out.Mode)
+	write(t, out)
+}
+
+// write writes the report to where it was asked for.
+func write(t *testing.T, r *Report) {
+	t.Helper()
+	dir := *reportFlag
+	if dir == "" {
+		dir = os.Getenv(ReportVariable)
+	}
+	switch n := len(Checks()); {
+	case dir == "":
+	case len(r.Results) < n:
+		t.Logf("no report is written: only %d of %d checks were run", len(r.Results), n)
+	default:
+		at, err := report.Write(dir, r, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("the report is in %s", at)
+	}
 }
 
 // Run runs all checks and returns what they said. It fails the test only if the
@@ -60,11 +89,11 @@ func Test(t *testing.T, f Fixture) {
 func Run(t *testing.T, f Fixture) *Report {
 	t.Helper()
 	s := open(t, &f)
-	report := head(s, &f)
+	out := head(t, s, &f)
 	for _, c := range Checks() {
-		report.Results = append(report.Results, judge(check.Do(t, s, &c), &c, &f, time.Now()))
+		out.Results = append(out.Results, judge(check.Do(t, s, &c), &c, &f, out.Double, time.Now()))
 	}
-	return report
+	return out
 }
 
 func open(t *testing.T, f *Fixture) *check.Subject {
@@ -115,13 +144,27 @@ func Record(t *testing.T, f Fixture) []byte {
 	return text
 }
 
-func head(s *check.Subject, f *Fixture) *Report {
-	return &Report{Connector: s.Manifest.ID, Version: s.Manifest.Version, Manifest: check.Digest(s.Manifest), Requirements: f.Requirements, Mode: s.Mode}
+func head(t *testing.T, s *check.Subject, f *Fixture) *Report {
+	t.Helper()
+	r := &Report{Connector: s.Manifest.ID, Version: s.Manifest.Version, Manifest: check.Digest(s.Manifest), Requirements: f.Requirements, Mode: s.Mode}
+	if f.Compared != nil && s.Mode == check.InDouble {
+		c, err := check.DecodeCompared(f.Compared)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Double = c; c.Stale(time.Now()) {
+			t.Logf("warning: %s Run CompareDouble again.", c.Trust(time.Now()))
+		}
+	}
+	return r
 }
 
 // judge applies the requirements and the waivers.
-func judge(r Result, c *check.Check, f *Fixture, now time.Time) Result {
+func judge(r Result, c *check.Check, f *Fixture, double *check.Compared, now time.Time) Result {
 	r.Scored = c.Since != "" && c.Since <= f.Requirements
+	if r.Verdict == check.Pass && c.Level == check.Core && double != nil && double.Expired(now) {
+		r.Verdict, r.Reason = check.Inconclusive, double.Trust(now)
+	}
 	i := slices.IndexFunc(f.Waive, func(w Waiver) bool { return w.Check == c.ID })
 	if i < 0 {
 		return r

@@ -83,7 +83,8 @@ var may = map[string]string{
 	"internal/peers":                     "internal/alr",
 	"internal/page":                      "",
 
-	"connector/connectortest":                 "connector/connectortest/internal/reads+ connector/connectortest/internal/writes+",
+	"connector/connectortest":                 "connector/connectortest/internal/reads+ connector/connectortest/internal/writes+ connector/connectortest/report+",
+	"connector/connectortest/report":          "connector/connectortest/check+ internal/page",
 	"connector/connectortest/check":           "connector/release+ sandbox/egress/egresstest+ connector/connectortest/fault",
 	"connector/connectortest/fault":           "",
 	"connector/connectortest/internal/reads":  "connector/connectortest/check+",

@@ -207,6 +207,10 @@ type Report struct {
 	Requirements string   `json:"requirements"`
 	Mode         Mode     `json:"mode"`
 	Results      []Result `json:"results"`
+
+	// Double is the last comparison of the double with the real system; nil if
+	// there was none.
+	Double *Compared `json:"double,omitempty"`
 }
 
 // Green reports whether every scored result is.

@@ -53,6 +53,13 @@ type Fixture struct {
 	// those modes are inconclusive.
 	Real func(ctx context.Context, t testing.TB) (Real, error)
 
+	// Compared is what CompareDouble of package connectortest gave when the double
+	// was last held against the real system (testdata/double.json). Reports show
+	// it. Older than 90 days, it is stale, which is a warning; older than 180, core
+	// checks that pass are inconclusive. Nil: the double was never compared, and
+	// reports say so.
+	Compared []byte
+
 	// Waive names checks that are known to fail. A waiver whose check passes, or
 	// whose date has gone by, or that names no check, is a failure itself.
 	Waive []Waiver
