@@ -32,8 +32,10 @@ var may = map[string]string{
 	"authz/credential":                   "authz+ internal/aead",
 	"sandbox/egress":                     "toolresult internal/strictyaml", // never authz: the same transport serves processes and token endpoints
 	"sandbox/egress/egresstest":          "sandbox/egress+",
+	"sandbox/egress/proxy":               "sandbox/egress+ sandbox+",       // where the two meet
 	"sandbox":                            "toolresult internal/strictyaml", // never sandbox/egress: an executor is given its proxy
 	"sandbox/process":                    "sandbox+",
+	"sandbox/launch":                     "sandbox+ internal/strictjson",
 	"sandbox/browser":                    "toolresult", // a sequence over any driver
 	"sandbox/browser/devtools":           "sandbox/browser+",
 	"sandbox/sandboxtest":                "sandbox+", // knows no executor: it attacks any

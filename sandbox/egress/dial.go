@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -107,8 +109,12 @@ func (d *dialer) addresses(ctx context.Context) ([]netip.Addr, error) {
 	if len(addrs) == 0 {
 		return nil, &failure{ReasonDial, errors.New("the host has no address")}
 	}
+	own := ownAddresses()
 	for i, a := range addrs {
 		checked, err := checkAddress(a, d.private)
+		if err == nil && own[checked] && !slices.ContainsFunc(d.private, func(p netip.Prefix) bool { return p.Contains(checked) }) {
+			err = errors.New("an address of this machine")
+		}
 		if err != nil {
 			return nil, &failure{ReasonAddress, fmt.Errorf("the host resolves to %w; name its range in the profile's private ranges if that is meant", err)}
 		}
@@ -117,8 +123,82 @@ func (d *dialer) addresses(ctx context.Context) ([]netip.Addr, error) {
 	return addrs[:min(len(addrs), maxAddresses)], nil
 }
 
+// ownAddresses are those of this machine's interfaces: what listens on a public
+// one may trust whoever comes from here. They are asked for at each connection,
+// because they change.
+func ownAddresses() map[netip.Addr]bool {
+	out := map[netip.Addr]bool{}
+	list, _ := net.InterfaceAddrs() // none: the classes still hold
+	for _, a := range list {
+		if n, ok := a.(*net.IPNet); ok {
+			if ip, ok := netip.AddrFromSlice(n.IP); ok {
+				out[ip.Unmap()] = true
+			}
+		}
+	}
+	return out
+}
+
+// Host returns the one spelling of a host name or address, in lower case and
+// without a trailing dot, as a filter should compare, resolve and connect to it.
+// It refuses what resolvers and filters may read differently: characters that
+// are not ASCII, zones, brackets, and other spellings of addresses.
+func Host(name string) (string, error) {
+	name = strings.TrimSuffix(asciiLower(name), ".")
+	if err := checkHost(name, strings.Contains(name, ":")); err != nil {
+		return "", errors.New("not a host name or address in its one spelling")
+	}
+	return name, nil
+}
+
+func asciiLower(s string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, s)
+}
+
+// Dial connects to a host as an endpoint does: it resolves once, judges every
+// address, and connects to one that it judged. It is for a proxy on the same
+// rules. Host is in the spelling that [Host] returns; private is as in Profile;
+// opts may be nil. The error is an *Error: ReasonDestination, ReasonAddress,
+// ReasonDial or ReasonTimeout.
+func Dial(ctx context.Context, host string, port uint16, private []netip.Prefix, opts *Options) (net.Conn, error) {
+	refuse := func(r Reason, err error) (net.Conn, error) {
+		return nil, &Error{Phase: PhaseNotSent, Reason: r, Profile: "dial", cause: err}
+	}
+	if name, err := Host(host); err != nil || name != host || port == 0 {
+		return refuse(ReasonDestination, errors.New("the host is not in its one spelling, or there is no port"))
+	}
+	d := &dialer{base: base{name: host, port: port}, private: private, resolve: systemResolve, dial: systemDial}
+	d.override(opts)
+	conn, err := d.reach(ctx)
+	if err != nil {
+		f, ok := errors.AsType[*failure](err)
+		if !ok {
+			f = &failure{ReasonDial, err}
+		}
+		return refuse(f.reason, f.err)
+	}
+	return conn, nil
+}
+
+// override takes what the options replace.
+func (d *dialer) override(opts *Options) {
+	if opts != nil && opts.Resolve != nil {
+		d.resolve = opts.Resolve
+	}
+	if opts != nil && opts.Dial != nil {
+		d.dial = opts.Dial
+	}
+}
+
+// systemResolve asks for the absolute name: "metadata" is not to become
+// "metadata.corp.example" by a list of search domains.
 func systemResolve(ctx context.Context, host string) ([]netip.Addr, error) {
-	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host+".")
 }
 
 func systemDial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {

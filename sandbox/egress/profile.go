@@ -93,12 +93,7 @@ func New(p Profile, opts *Options) (*Endpoint, error) {
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: b.name, RootCAs: roots, NextProtos: []string{"http/1.1"}}
 	d := &dialer{base: b, private: p.Private, connect: p.Limits.Connect, tls: config, resolve: systemResolve, dial: systemDial}
-	if opts != nil && opts.Resolve != nil {
-		d.resolve = opts.Resolve
-	}
-	if opts != nil && opts.Dial != nil {
-		d.dial = opts.Dial
-	}
+	d.override(opts)
 	return &Endpoint{profile: p, base: b, origin: b.origin(), dialer: d}, nil
 }
 

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package launch
+
+const nonblock = 0
