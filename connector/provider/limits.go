@@ -35,6 +35,11 @@ func retryAfter(h http.Header, status int) time.Duration {
 	return 0
 }
 
+// RetryAfter returns how long an answer that is about a limit asks to wait, also
+// when its status does not say that it is: GraphQL says so with 200. In whole
+// seconds, at most 30 days; 0 if it does not say.
+func RetryAfter(h http.Header) time.Duration { return retryAfter(h, http.StatusTooManyRequests) }
+
 // exhausted reports whether a header says that nothing is left.
 func exhausted(h http.Header) bool {
 	for _, name := range []string{"RateLimit-Remaining", "X-RateLimit-Remaining", "X-Rate-Limit-Remaining"} {
@@ -146,9 +151,10 @@ func reset(v string) time.Duration {
 	return 0
 }
 
-// number reads a decimal number that is not negative.
+// number reads a decimal number that is not negative and has at most 18 digits:
+// more is no advice.
 func number(s string) (float64, bool) {
-	if s == "" || len(s) > 20 || strings.Trim(s, "0123456789.") != "" {
+	if s == "" || len(s) > 18 || strings.Trim(s, "0123456789.") != "" {
 		return 0, false
 	}
 	n, err := strconv.ParseFloat(s, 64)

@@ -42,6 +42,7 @@ var may = map[string]string{
 	"connector/cursor":                   "toolresult internal/aead",
 	"connector/query":                    "",
 	"connector/provider":                 "toolresult internal/strictjson",
+	"connector/provider/rules":           "connector/provider+",
 	"connector/cache":                    "connector+ connector/cache/generation",
 	"connector/cache/generation":         "",       // a store of numbers needs no cache
 	"connector/ingest":                   "authz+", // below sqlstore, which keeps its index
