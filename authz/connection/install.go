@@ -1,6 +1,7 @@
 package connection
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -66,8 +67,10 @@ func (m *Manager) installable(req *InstallRequest) (*provider, error) {
 		return nil, bad.With("", "an owner has both issuer and subject, or neither")
 	case req.Account == "":
 		return nil, bad.With("", "an account is needed")
-	case (prov.Grant == APIKey) != (len(req.Key) > 0):
+	case (prov.Grant == APIKey) != (len(bytes.TrimSpace(req.Key)) > 0):
 		return nil, bad.With("", "an API key needs a key, and nothing else has one")
+	case bytes.ContainsFunc(bytes.TrimSpace(req.Key), func(r rune) bool { return r <= ' ' || r > '~' }):
+		return nil, bad.With("", "the key holds a byte that is not visible ASCII: it cannot be sent")
 	case !subset(req.Scopes, prov.Scopes):
 		return nil, bad.With("", "a scope is not one that the profile permits")
 	}
