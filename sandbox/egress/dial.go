@@ -195,10 +195,18 @@ func (d *dialer) override(opts *Options) {
 	}
 }
 
-// systemResolve asks for the absolute name: "metadata" is not to become
-// "metadata.corp.example" by a list of search domains.
+// systemResolve asks for the absolute name: "api.example.com" is not to become
+// "api.example.com.corp.test" by a list of search domains. A name without a dot
+// is a local one, which only such a list or the hosts file knows.
 func systemResolve(ctx context.Context, host string) ([]netip.Addr, error) {
-	return net.DefaultResolver.LookupNetIP(ctx, "ip", host+".")
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", absolute(host))
+}
+
+func absolute(host string) string {
+	if strings.Contains(host, ".") {
+		return host + "."
+	}
+	return host
 }
 
 func systemDial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {

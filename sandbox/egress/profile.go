@@ -22,7 +22,8 @@ type Profile struct {
 
 	// BaseURL is scheme, host, optional port and optional path prefix:
 	// "https://tickets.example.com/api". Only https, unless Plaintext. The
-	// host is ASCII and in its one canonical spelling; there are no wildcards.
+	// host is ASCII and in its one canonical spelling; there are no wildcards. A
+	// name with a dot is whole: search domains are not tried.
 	BaseURL string
 
 	// Plaintext permits http, for providers on a private network.

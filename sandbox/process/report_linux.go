@@ -15,9 +15,11 @@ const (
 	gapCommands  = "a match of strings; any other spelling passes"
 )
 
-// notStopped are ways around that no executor of this package stops. Each is
+// notStopped are ways around that no executor of this package stops. Most are
 // about what the host does with a directory that it shares with a program.
 var notStopped = []sandbox.Limit{
+	{Number: 87, Text: "a permitted host that serves others behind one name, or an encrypted TLS hello, reaches those; the proxy compares the name in the handshake"},
+	{Number: 100, Text: "a rule like *.example.com lets data out in the names that are asked for, to whoever answers for example.com"},
 	{Number: 107, Text: "what the host has mounted inside an allowed directory is part of it"},
 	{Number: 111, Text: "a covered file that the host replaces while the program runs is no longer covered"},
 	{Number: 112, Text: "a protected file that is not there at the start can be made; it is reported after the run"},

@@ -19,15 +19,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/drawbridge-sdk/drawbridge/sandbox"
 	"github.com/drawbridge-sdk/drawbridge/sandbox/egress"
 	"github.com/drawbridge-sdk/drawbridge/sandbox/egress/proxy"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a proxy on loopback whose names all lead to one server there, and a
 // record of what was resolved, dialled and denied.
