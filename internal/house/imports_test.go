@@ -58,6 +58,7 @@ var may = map[string]string{
 	"connector/sqlstore/internal/column": "authz+",
 	"connector":                          "authz/credential+ sandbox/egress+ connector/cursor+ connector/provider+ connector/artifact+ connector/operation+ internal/evidence+ internal/ledger+ internal/route+ internal/schema+ internal/strictyaml",
 	"connector/job":                      "connector+ connector/sqlstore+", // above both: no core package waits for a job engine
+	"connector/cli":                      "connector+ sandbox+ internal/defuse internal/strictjson",
 	"connector/release":                  "connector+",
 	"connector/review":                   "connector+ internal/page",
 	"mcpadapter":                         "connector+",
