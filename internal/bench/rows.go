@@ -26,6 +26,7 @@ func rows() ([]row, error) {
 		skills,
 		governedCall,
 		received,
+		roundTrip,
 	} {
 		r, err := make()
 		if err != nil {
