@@ -109,10 +109,10 @@ func (d *dialer) addresses(ctx context.Context) ([]netip.Addr, error) {
 	if len(addrs) == 0 {
 		return nil, &failure{ReasonDial, errors.New("the host has no address")}
 	}
-	own := ownAddresses()
 	for i, a := range addrs {
 		checked, err := checkAddress(a, d.private)
-		if err == nil && own[checked] && !slices.ContainsFunc(d.private, func(p netip.Prefix) bool { return p.Contains(checked) }) {
+		named := slices.ContainsFunc(d.private, func(p netip.Prefix) bool { return p.Contains(checked) })
+		if err == nil && !named && own(checked) {
 			err = errors.New("an address of this machine")
 		}
 		if err != nil {
@@ -123,20 +123,19 @@ func (d *dialer) addresses(ctx context.Context) ([]netip.Addr, error) {
 	return addrs[:min(len(addrs), maxAddresses)], nil
 }
 
-// ownAddresses are those of this machine's interfaces: what listens on a public
-// one may trust whoever comes from here. They are asked for at each connection,
-// because they change.
-func ownAddresses() map[netip.Addr]bool {
-	out := map[netip.Addr]bool{}
+// own reports whether an interface of this machine has the address: what
+// listens on a public one may trust whoever comes from here. It is asked for at
+// each connection to a public address, because interfaces change.
+func own(a netip.Addr) bool {
 	list, _ := net.InterfaceAddrs() // none: the classes still hold
-	for _, a := range list {
-		if n, ok := a.(*net.IPNet); ok {
-			if ip, ok := netip.AddrFromSlice(n.IP); ok {
-				out[ip.Unmap()] = true
-			}
+	return slices.ContainsFunc(list, func(i net.Addr) bool {
+		n, ok := i.(*net.IPNet)
+		if !ok {
+			return false
 		}
-	}
-	return out
+		ip, ok := netip.AddrFromSlice(n.IP)
+		return ok && ip.Unmap() == a
+	})
 }
 
 // Host returns the one spelling of a host name or address, in lower case and
