@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
@@ -74,7 +75,7 @@ func projectID(id string) authz.ResourceID { return authz.ResourceID{Type: "proj
 func Desk(s *Switch) check.Fixture {
 	f := check.Fixture{
 		New:      func() (connector.Connector, error) { return newDesk(s) },
-		Double:   NewDesk,
+		Double:   func(testing.TB) check.Double { return newDeskProvider(s) },
 		Failures: []string{`{"ok":false,"error":"try_later"}`},
 		Host:     func(h *check.Host) { (&host{Switch: s}).wrap(h) },
 		Through:  func(next check.Surface) check.Surface { return newSurface(s, next) },
@@ -138,6 +139,8 @@ func (d *desk) rules(r *provider.Response) (provider.Ruling, bool) {
 		return provider.Ruling{Code: toolresult.NotFound, Effect: toolresult.EffectNotApplied}, true
 	case r.Status == 200 && err == nil && body.OK != nil && !*body.OK && !d.is("ok-false-ignored"):
 		return provider.Ruling{Code: toolresult.ProviderUnavailable, Text: body.Error}, true
+	case r.Status == 502 && d.is("502-is-not-applied"):
+		return provider.Ruling{Code: toolresult.ProviderUnavailable, Effect: toolresult.EffectNotApplied}, true
 	case r.Status == 500 && body.Error != "":
 		return provider.Ruling{Code: toolresult.ProviderError, Text: body.Error}, true
 	}
@@ -577,6 +580,11 @@ func (d *desk) create() connector.Capability {
 
 func (d *desk) send(ctx context.Context, c *connector.WriteCall, in createIn) (*connector.Receipt[ticket], error) {
 	var w wire
+	if d.is("preview-writes") {
+		if _, err := c.Reader().Get(ctx, "/operations", connector.Params{"key": "reserve"}, &struct{}{}); err != nil {
+			return nil, err
+		}
+	}
 	if _, err := c.Do(ctx, &connector.HTTPRequest{Route: "POST /tickets", Body: map[string]string{"project": in.Project, "title": in.Title}, Out: &w}); err != nil {
 		return nil, err
 	}
@@ -594,7 +602,7 @@ func (d *desk) reconcile(ctx context.Context, c *connector.ReadCall, in createIn
 	if _, err := c.Get(ctx, "/operations", connector.Params{"key": op.UUID()}, &body); err != nil {
 		return nil, err
 	}
-	if len(body.Operations) == 0 {
+	if len(body.Operations) == 0 || d.is("reconcile-guesses") {
 		return connector.DidNotHappen[ticket](), nil
 	}
 	id := body.Operations[0].Ticket

@@ -19,7 +19,8 @@ type host struct{ *Switch }
 
 func (h *host) wrap(to *check.Host) {
 	to.Policy = &policy{h.Switch, to.Policy}
-	to.Options.Credentials = &broker{Switch: h.Switch, next: to.Options.Credentials}
+	h.hop(to)
+	to.Options.Credentials = &broker{Switch: h.Switch, next: to.Options.Credentials, sent: map[string]int{}}
 	to.Options.Approvals = &approvals{Switch: h.Switch, ApprovalStore: to.Options.Approvals}
 	to.Options.Audit = &audit{h.Switch, to.Options.Audit}
 	for i := range to.Options.Endpoints {
@@ -60,6 +61,7 @@ type broker struct {
 
 	mu      sync.Mutex
 	first   *credential.ResolveRequest
+	sent    map[string]int                // changes, by their key
 	used    map[authz.PrincipalKey]string // the header that somebody's credential was in
 	zombies map[credential.Handle]string
 	handles map[credential.Handle]authz.PrincipalKey
@@ -134,6 +136,7 @@ func (b *broker) Apply(ctx context.Context, h credential.Handle, origin string, 
 		return nil
 	}
 	err := b.next.Apply(ctx, h, origin, r)
+	b.rekey(r)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if who, ok := b.handles[h]; ok && err == nil {

@@ -24,6 +24,7 @@ type Switch struct {
 	bug   string
 	mu    sync.Mutex
 	asked map[string]bool
+	noKey bool   // the last change had none
 	note  string // what the surface saw last, for a part of the host that tells
 }
 

@@ -19,6 +19,7 @@ import (
 // deskProvider is the provider of the desk. Tickets belong to a tenant; the
 // scopes of a token are written into it.
 type deskProvider struct {
+	*Switch
 	mu      sync.Mutex
 	tickets map[string][]deskTicket // by tenant
 	keys    map[string]string       // idempotency key to ticket
@@ -37,8 +38,10 @@ type deskTicket struct {
 }
 
 // NewDesk returns the double of the desk's provider: 7 tickets for each tenant.
-func NewDesk(testing.TB) check.Double {
-	p := &deskProvider{tickets: map[string][]deskTicket{}, keys: map[string]string{}, revoked: map[string]bool{}, next: 100}
+func NewDesk(testing.TB) check.Double { return newDeskProvider(NewSwitch("")) }
+
+func newDeskProvider(s *Switch) *deskProvider {
+	p := &deskProvider{Switch: s, tickets: map[string][]deskTicket{}, keys: map[string]string{}, revoked: map[string]bool{}, next: 100}
 	for _, tenant := range []string{check.TenantA, check.TenantB} {
 		for i := range 7 {
 			p.tickets[tenant] = append(p.tickets[tenant], deskTicket{ID: fmt.Sprintf("%s-%d", tenant, i+1), Project: tenant + "-p1", Title: fmt.Sprintf("%s ticket %d", tenant, i+1),
@@ -179,6 +182,9 @@ func (p *deskProvider) get(w http.ResponseWriter, tenant, id, rest string) {
 		case owner != tenant:
 			refuse(w, 403, "not_yours")
 		case rest == "notes":
+			if p.is("read-mutates") {
+				list[i].Title += " (seen)"
+			}
 			reply(w, 200, map[string]any{"notes": list[i].Notes})
 		case rest == "":
 			reply(w, 200, list[i])
@@ -214,6 +220,9 @@ func (p *deskProvider) create(w http.ResponseWriter, r *http.Request, tenant str
 }
 
 func (p *deskProvider) operations(w http.ResponseWriter, tenant, key string) {
+	if key == "reserve" {
+		p.keys[tenant+"/reserved"] += "1"
+	}
 	found := []map[string]string{}
 	if id, ok := p.keys[tenant+"/"+key]; ok {
 		found = append(found, map[string]string{"key": key, "ticket": id})

@@ -20,13 +20,15 @@ type surface struct {
 	*Switch
 	next check.Surface
 
-	mu      sync.Mutex
-	cursors map[string]*connector.InvokeRequest // who got a cursor, and for what
-	results map[string]owned                    // by the question
+	mu       sync.Mutex
+	cursors  map[string]*connector.InvokeRequest // who got a cursor, and for what
+	results  map[string]owned                    // by the question
+	written  map[string]owned                    // of changes, by the key
+	attempts int
 }
 
 func newSurface(s *Switch, next check.Surface) *surface {
-	return &surface{Switch: s, next: next, cursors: map[string]*connector.InvokeRequest{}, results: map[string]owned{}}
+	return &surface{Switch: s, next: next, cursors: map[string]*connector.InvokeRequest{}, results: map[string]owned{}, written: map[string]owned{}}
 }
 
 // Invoke implements [check.Surface].
@@ -45,8 +47,12 @@ func (s *surface) Invoke(ctx context.Context, in *connector.InvokeRequest) *tool
 	if kept := s.kept(&req); kept != nil {
 		return kept
 	}
+	if kept := s.repeated(&req); kept != nil {
+		return kept
+	}
 	r := s.next.Invoke(ctx, &req)
 	r = s.again(ctx, &req, cursor, r)
+	r = s.wrote(ctx, in.Key, &req, r)
 	s.after(&req, r)
 	return r
 }
