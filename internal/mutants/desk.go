@@ -116,7 +116,7 @@ func newDesk(s *Switch) (connector.Connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.byHand(c), nil
+	return d.printable(d.byHand(c)), nil
 }
 
 func (d *desk) info() connector.Info {

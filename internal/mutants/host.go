@@ -2,6 +2,8 @@ package mutants
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -20,7 +22,7 @@ type host struct{ *Switch }
 func (h *host) wrap(to *check.Host) {
 	to.Policy = &policy{h.Switch, to.Policy}
 	h.hop(to)
-	to.Options.Credentials = &broker{Switch: h.Switch, next: to.Options.Credentials, sent: map[string]int{}}
+	to.Options.Credentials = &broker{Switch: h.Switch, next: to.Options.Credentials, sent: map[string]int{}, log: to.Options.Logger}
 	to.Options.Approvals = &approvals{Switch: h.Switch, ApprovalStore: to.Options.Approvals}
 	to.Options.Audit = &audit{h.Switch, to.Options.Audit}
 	for i := range to.Options.Endpoints {
@@ -61,7 +63,8 @@ type broker struct {
 
 	mu      sync.Mutex
 	first   *credential.ResolveRequest
-	sent    map[string]int                // changes, by their key
+	sent    map[string]int // changes, by their key
+	log     *slog.Logger
 	used    map[authz.PrincipalKey]string // the header that somebody's credential was in
 	zombies map[credential.Handle]string
 	handles map[credential.Handle]authz.PrincipalKey
@@ -81,6 +84,9 @@ func (b *broker) Resolve(ctx context.Context, r *credential.ResolveRequest) (cre
 		return b.next.Resolve(ctx, &again)
 	}
 	got, err := b.next.Resolve(ctx, r)
+	if _, known := errors.AsType[*toolresult.Error](err); err != nil && !known && ctx.Err() == nil && b.is("retrieveerror-wrapped") {
+		return got, quoted(toolresult.ConnectionRequired, err.Error())
+	}
 	switch code := toolresult.Code(err); {
 	case ctx.Err() != nil && b.is("refresh-background"):
 		time.Sleep(time.Minute)
@@ -137,6 +143,7 @@ func (b *broker) Apply(ctx context.Context, h credential.Handle, origin string, 
 	}
 	err := b.next.Apply(ctx, h, origin, r)
 	b.rekey(r)
+	b.expose(r)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if who, ok := b.handles[h]; ok && err == nil {
@@ -174,6 +181,8 @@ func (a *audit) Record(ctx context.Context, e *connector.AuditEvent) error {
 		copied.Result.Effect.Disposition = toolresult.EffectNotApplied
 	case e.Action.Capability == "desk.create" && a.is("audit-args"):
 		copied.Reason = a.told()
+	case last && e.Action.Capability == "desk.compare" && a.is("audit-leak"):
+		copied.Reason = a.borne()
 	case e.Run != "" && a.is("no-correlation"):
 		copied.Result.CallID, copied.Run = "", ""
 	}

@@ -16,7 +16,7 @@ type Mutant struct {
 
 // All returns the catalogue in a fixed order.
 func All() []Mutant {
-	return slices.Concat(manifestMutants, readMutants, surfaceMutants, hostMutants, writeMutants)
+	return slices.Concat(manifestMutants, readMutants, surfaceMutants, hostMutants, writeMutants, leakMutants)
 }
 
 // Switch is which mutant a reference is, and which it was asked for.
@@ -25,6 +25,7 @@ type Switch struct {
 	mu    sync.Mutex
 	asked map[string]bool
 	noKey bool   // the last change had none
+	token string // the last that a request bore
 	note  string // what the surface saw last, for a part of the host that tells
 }
 

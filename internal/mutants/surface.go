@@ -43,6 +43,7 @@ func (s *surface) Invoke(ctx context.Context, in *connector.InvokeRequest) *tool
 		}
 	}
 	s.tell(string(in.Arguments[:min(len(in.Arguments), 1000)]))
+	req.Arguments = s.bare(req.Arguments)
 	cursor := s.before(&req)
 	if kept := s.kept(&req); kept != nil {
 		return kept
@@ -54,7 +55,7 @@ func (s *surface) Invoke(ctx context.Context, in *connector.InvokeRequest) *tool
 	r = s.again(ctx, &req, cursor, r)
 	r = s.wrote(ctx, in.Key, &req, r)
 	s.after(&req, r)
-	return r
+	return s.show(&req, r)
 }
 
 // owned is a result and whose it is.

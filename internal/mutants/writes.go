@@ -94,7 +94,7 @@ func (h *host) hop(to *check.Host) {
 		if err != nil {
 			return nil, err
 		}
-		return &replaying{Conn: c, host: h, again: func() (net.Conn, error) { return dial(ctx, addr) }}, nil
+		return &replaying{Conn: c, host: h, again: func() (net.Conn, error) { return dial(context.WithoutCancel(ctx), addr) }}, nil
 	}
 	to.Options.Egress = &egress.Options{Resolve: eg.Resolve, Dial: eg.Dial}
 }

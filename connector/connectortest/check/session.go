@@ -243,6 +243,18 @@ func (s *Session) Snapshot() string {
 	return string(text)
 }
 
+// Plant makes a text one that may be seen nowhere: no report shows it, and
+// Secrets returns it.
+func (s *Session) Plant(secret string) { s.run.hide(secret) }
+
+// Secrets returns what may be seen nowhere: what was planted, and the credentials
+// that requests have borne so far.
+func (s *Session) Secrets() []string {
+	s.run.mu.Lock()
+	defer s.run.mu.Unlock()
+	return slices.Clone(s.run.canaries)
+}
+
 // Wait lets virtual time pass. In the other modes, where time is real, it does
 // not wait.
 func (s *Session) Wait(d time.Duration) {
