@@ -89,11 +89,11 @@ var may = map[string]string{
 
 	"connector/connectortest":                 "connector/connectortest/internal/reads+ connector/connectortest/internal/writes+ connector/connectortest/report+",
 	"connector/connectortest/report":          "connector/connectortest/check+ internal/page",
-	"connector/connectortest/check":           "connector/release+ sandbox/egress/egresstest+ connector/connectortest/fault",
+	"connector/connectortest/check":           "connector/release+ connector/webhook+ sandbox/egress/egresstest+ connector/connectortest/fault",
 	"connector/connectortest/fault":           "",
 	"connector/connectortest/internal/reads":  "connector/connectortest/check+",
-	"connector/connectortest/internal/writes": "connector/connectortest/check+",
-	"internal/mutants":                        "connector/connectortest/check+", // beside the harness: connectors that are wrong on purpose
+	"connector/connectortest/internal/writes": "connector/connectortest/check+ connector/webhook+",
+	"internal/mutants":                        "connector/connectortest/check+ connector/webhook+", // beside the harness: connectors that are wrong on purpose
 }
 
 // only says which packages may import what is heavy or what decides a design,

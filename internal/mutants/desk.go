@@ -76,6 +76,7 @@ func Desk(s *Switch) check.Fixture {
 	f := check.Fixture{
 		New:      func() (connector.Connector, error) { return newDesk(s) },
 		Double:   func(testing.TB) check.Double { return newDeskProvider(s) },
+		Webhooks: deskHooks(s),
 		Failures: []string{`{"ok":false,"error":"try_later"}`},
 		Host:     func(h *check.Host) { (&host{Switch: s}).wrap(h) },
 		Through:  func(next check.Surface) check.Surface { return newSurface(s, next) },
@@ -212,7 +213,11 @@ func (d *desk) one(ctx context.Context, c *connector.ReadCall, id string) (*conn
 	if d.pausing() {
 		return nil, toolresult.NewError(toolresult.RateLimited, "the desk asked to slow down")
 	}
+	d.note(id)
 	t, err := d.fetch(ctx, c, id)
+	if last := d.noted(); err == nil && last != id && d.is("field-per-call") {
+		t.ID = last
+	}
 	switch code := toolresult.Code(err); {
 	case code == toolresult.RateLimited:
 		err = d.limited(ctx, c, id, err)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -22,7 +24,7 @@ type host struct{ *Switch }
 func (h *host) wrap(to *check.Host) {
 	to.Policy = &policy{h.Switch, to.Policy}
 	h.hop(to)
-	to.Options.Credentials = &broker{Switch: h.Switch, next: to.Options.Credentials, sent: map[string]int{}, log: to.Options.Logger}
+	to.Options.Credentials = &broker{Switch: h.Switch, next: to.Options.Credentials, sent: map[string]int{}, log: to.Options.Logger, dial: to.Options.Egress.Dial}
 	to.Options.Approvals = &approvals{Switch: h.Switch, ApprovalStore: to.Options.Approvals}
 	to.Options.Audit = &audit{h.Switch, to.Options.Audit}
 	for i := range to.Options.Endpoints {
@@ -65,6 +67,7 @@ type broker struct {
 	first   *credential.ResolveRequest
 	sent    map[string]int // changes, by their key
 	log     *slog.Logger
+	dial    func(context.Context, netip.AddrPort) (net.Conn, error)
 	used    map[authz.PrincipalKey]string // the header that somebody's credential was in
 	zombies map[credential.Handle]string
 	handles map[credential.Handle]authz.PrincipalKey
@@ -83,7 +86,11 @@ func (b *broker) Resolve(ctx context.Context, r *credential.ResolveRequest) (cre
 		again.Principal = first.Principal
 		return b.next.Resolve(ctx, &again)
 	}
+	began := time.Now()
 	got, err := b.next.Resolve(ctx, r)
+	if err == nil {
+		got, err = b.stampede(ctx, r, began, got)
+	}
 	if _, known := errors.AsType[*toolresult.Error](err); err != nil && !known && ctx.Err() == nil && b.is("retrieveerror-wrapped") {
 		return got, quoted(toolresult.ConnectionRequired, err.Error())
 	}
@@ -144,6 +151,7 @@ func (b *broker) Apply(ctx context.Context, h credential.Handle, origin string, 
 	err := b.next.Apply(ctx, h, origin, r)
 	b.rekey(r)
 	b.expose(r)
+	b.poll(r)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if who, ok := b.handles[h]; ok && err == nil {

@@ -25,6 +25,7 @@ type surface struct {
 	results  map[string]owned                    // by the question
 	written  map[string]owned                    // of changes, by the key
 	attempts int
+	limited  bool // the last change was refused for its rate
 }
 
 func newSurface(s *Switch, next check.Surface) *surface {

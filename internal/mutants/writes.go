@@ -27,8 +27,11 @@ func (s *surface) repeated(req *connector.InvokeRequest) *toolresult.Result {
 	s.keyless(req.Key == "")
 	s.mu.Lock()
 	old, ok := s.written[req.Key]
+	limited := s.limited
 	s.mu.Unlock()
 	switch {
+	case limited && !ok && s.is("key-lost-after-429"):
+		req.Key += "-lost"
 	case !ok || req.Key == "":
 	case old.who != req.Principal.Key() && s.is("key-global"):
 		return clone(old.r)
@@ -64,6 +67,7 @@ func (s *surface) wrote(ctx context.Context, key string, req *connector.InvokeRe
 		r.Effect.Disposition = toolresult.EffectUnknown
 	}
 	s.mu.Lock()
+	s.limited = toolresult.Code(r.Err()) == toolresult.RateLimited
 	s.written[key] = owned{req.Principal.Key(), r}
 	s.mu.Unlock()
 	return r

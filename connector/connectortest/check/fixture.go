@@ -45,6 +45,10 @@ type Fixture struct {
 	// such as a gateway. Nil: none.
 	Through func(next Surface) Surface
 
+	// Webhooks is how the connector receives what its provider sends. Nil: it
+	// receives nothing.
+	Webhooks *Webhooks
+
 	// Recording is what the provider once answered, for mode InReplay: see
 	// [Recorded]. Nil: that mode is inconclusive.
 	Recording []byte

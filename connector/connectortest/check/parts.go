@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/authz/credential"
@@ -123,15 +124,18 @@ type Broker struct {
 	subject *Subject
 	double  Double
 
-	mu      sync.Mutex
-	handles map[credential.Handle]authz.PrincipalKey
-	scopes  map[credential.Handle][]string
-	gone    map[authz.PrincipalKey]bool
-	gen     map[authz.PrincipalKey]int64
-	resolve func(context.Context, *credential.ResolveRequest) error
-	narrow  func([]string) []string
-	given   map[string]authz.PrincipalKey // credentials by whose they are
-	secret  func(string)                  // is told of each, so that no report shows it
+	mu       sync.Mutex
+	handles  map[credential.Handle]authz.PrincipalKey
+	scopes   map[credential.Handle][]string
+	gone     map[authz.PrincipalKey]bool
+	gen      map[authz.PrincipalKey]int64
+	resolve  func(context.Context, *credential.ResolveRequest) error
+	narrow   func([]string) []string
+	given    map[string]authz.PrincipalKey // credentials by whose they are
+	expired  map[authz.PrincipalKey]time.Duration
+	renewing map[authz.PrincipalKey]chan struct{}
+	renewals int
+	secret   func(string) // is told of each, so that no report shows it
 }
 
 func newBroker(subject *Subject, d Double) *Broker {
@@ -150,6 +154,9 @@ func (b *Broker) Resolve(ctx context.Context, r *credential.ResolveRequest) (cre
 		}
 	}
 	key := r.Principal.Key()
+	if err := b.renew(ctx, key); err != nil {
+		return credential.Resolved{}, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.gone[key] || key.Tenant == "" {

@@ -244,12 +244,12 @@ func (s *Session) Snapshot() string {
 }
 
 // Plant makes a text one that may be seen nowhere: no report shows it, and
-// Secrets returns it.
+// Hidden returns it.
 func (s *Session) Plant(secret string) { s.run.hide(secret) }
 
-// Secrets returns what may be seen nowhere: what was planted, and the credentials
+// Hidden returns what may be seen nowhere: what was planted, and the credentials
 // that requests have borne so far.
-func (s *Session) Secrets() []string {
+func (s *Session) Hidden() []string {
 	s.run.mu.Lock()
 	defer s.run.mu.Unlock()
 	return slices.Clone(s.run.canaries)

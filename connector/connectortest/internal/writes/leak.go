@@ -184,14 +184,14 @@ func disturbed(ctx context.Context, s *check.Session) (out []*toolresult.Result)
 		}
 	}
 	s.Faults(nil)
-	s.Expect(len(s.Secrets()) > 0, "no request bore a credential", "one")
+	s.Expect(len(s.Hidden()) > 0, "no request bore a credential", "one")
 	return out
 }
 
 // clean expects that a text holds no secret, in any of the ways that one is
 // written in.
 func clean(s *check.Session, where, text string) {
-	for _, secret := range s.Secrets() {
+	for _, secret := range s.Hidden() {
 		form := found(text, secret)
 		s.Expect(form == "", where+" holds a credential, "+form, "none")
 	}

@@ -15,7 +15,7 @@ const frozen = "2026.12"
 
 // Checks returns them in a fixed order.
 func Checks() []check.Check {
-	return slices.Concat(changing(), approvals(), rateLimits(), caches(), audits(), leaks(), revocations())
+	return slices.Concat(changing(), approvals(), rateLimits(), caches(), audits(), leaks(), revocations(), afterwards(), concurrent(), webhooks())
 }
 
 // changes reports whether a request is of a method that changes something.

@@ -1,0 +1,28 @@
+package writes
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/drawbridge-sdk/drawbridge/connector/connectortest/check"
+)
+
+func afterwards() []check.Check {
+	return []check.Check{
+		{
+			ID: "revoke/stops-background", Since: frozen, Needs: check.NeedsCredential, Kills: []string{"poller-survives"},
+			Promise: "After an account is disconnected nothing goes on by itself: no request in the day that follows.",
+			Run: func(ctx context.Context, s *check.Session) {
+				for _, c := range s.Calls() {
+					s.WantData(c, s.Do(ctx, c))
+				}
+				s.Broker.Disconnect(check.TenantA, check.Alice)
+				n := s.Requests()
+				s.Wait(24 * time.Hour)
+				got := s.Requests() - n
+				s.Expect(got == 0, fmt.Sprintf("%d requests in the day after the account was disconnected", got), "none")
+			},
+		},
+	}
+}
