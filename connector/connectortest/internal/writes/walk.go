@@ -33,7 +33,8 @@ const (
 	restarted  step = "restart"
 )
 
-var steps = []step{create, create, create, again, again, again, get, list, dropped, refused, duplicated, cut, revoked, restarted}
+// steps are as likely as they are often here.
+var steps = []step{create, create, create, create, again, again, again, again, get, list, dropped, refused, refused, duplicated, cut, revoked, restarted}
 
 var faultOf = map[step]fault.Fault{
 	dropped: {DropAfter: true}, refused: {Status: 429, Header: http.Header{"Retry-After": {"1"}}}, duplicated: {Duplicate: 1}, cut: {CutHeaders: true},
@@ -41,7 +42,7 @@ var faultOf = map[step]fault.Fault{
 
 const (
 	walks   = 24
-	longest = 12
+	longest = 16
 )
 
 // runWalks walks at random, and shrinks a walk that finds something: a step is
@@ -144,7 +145,7 @@ func (w *walker) take(ctx context.Context, p step, i int) string {
 	case restarted:
 		w.s.Restart()
 	default:
-		w.next = append(w.next, faultOf[p])
+		w.next = []fault.Fault{faultOf[p]}
 	}
 	return ""
 }
