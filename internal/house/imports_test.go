@@ -89,10 +89,10 @@ var may = map[string]string{
 
 	"connector/connectortest":                 "connector/connectortest/internal/reads+ connector/connectortest/internal/writes+ connector/connectortest/report+",
 	"connector/connectortest/report":          "connector/connectortest/check+ internal/page",
-	"connector/connectortest/check":           "connector/release+ connector/webhook+ sandbox/egress/egresstest+ connector/connectortest/fault",
+	"connector/connectortest/check":           "authz/connection+ connector/release+ connector/webhook+ sandbox/egress/egresstest+ connector/connectortest/fault",
 	"connector/connectortest/fault":           "",
 	"connector/connectortest/internal/reads":  "connector/connectortest/check+",
-	"connector/connectortest/internal/writes": "connector/connectortest/check+ connector/webhook+",
+	"connector/connectortest/internal/writes": "authz/authztest/authserver connector/connectortest/check+ connector/webhook+",
 	"internal/mutants":                        "connector/connectortest/check+ connector/webhook+", // beside the harness: connectors that are wrong on purpose
 }
 

@@ -24,6 +24,7 @@ type host struct{ *Switch }
 func (h *host) wrap(to *check.Host) {
 	to.Policy = &policy{h.Switch, to.Policy}
 	h.hop(to)
+	to.Accounts = &accounts{h.Switch, to.Accounts}
 	to.Options.Credentials = &broker{Switch: h.Switch, next: to.Options.Credentials, sent: map[string]int{}, log: to.Options.Logger, dial: to.Options.Egress.Dial}
 	to.Options.Approvals = &approvals{Switch: h.Switch, ApprovalStore: to.Options.Approvals}
 	to.Options.Audit = &audit{h.Switch, to.Options.Audit}

@@ -16,7 +16,7 @@ type Mutant struct {
 
 // All returns the catalogue in a fixed order.
 func All() []Mutant {
-	return slices.Concat(manifestMutants, readMutants, surfaceMutants, hostMutants, writeMutants, leakMutants, webhookMutants, crowdMutants)
+	return slices.Concat(manifestMutants, readMutants, surfaceMutants, hostMutants, writeMutants, leakMutants, webhookMutants, crowdMutants, accountMutants)
 }
 
 // Switch is which mutant a reference is, and which it was asked for.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
+	"github.com/drawbridge-sdk/drawbridge/authz/connection"
 	"github.com/drawbridge-sdk/drawbridge/connector"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
@@ -185,6 +186,10 @@ type Waiver struct {
 type Host struct {
 	Policy  authz.Policy
 	Options connector.Options
+
+	// Accounts is where the host keeps the accounts that people have connected, if
+	// it uses package connection.
+	Accounts connection.Store
 }
 
 // Surface makes calls: the governed path itself, or what stands in front of it.

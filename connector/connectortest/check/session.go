@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
+	"github.com/drawbridge-sdk/drawbridge/authz/connection"
 	"github.com/drawbridge-sdk/drawbridge/connector"
 	"github.com/drawbridge-sdk/drawbridge/connector/artifact"
 	"github.com/drawbridge-sdk/drawbridge/connector/connectortest/fault"
@@ -43,6 +44,7 @@ type Session struct {
 	Approvals  authz.ApprovalStore
 	Cursors    *cursor.Keyring
 	Artifacts  artifact.Store
+	Accounts   connection.Store
 
 	// Limits are the endpoint's. Set them before the first call, or call Restart.
 	Limits egress.Limits
@@ -80,7 +82,7 @@ type Exchange struct {
 
 func newSession(t testing.TB, r *run, subject *Subject) *Session {
 	s := &Session{Subject: subject, run: r, t: &scope{TB: t}, began: time.Now(), Operations: &operation.Memory{}, Approvals: &authz.MemoryApprovals{},
-		Artifacts: artifact.NewMemory(64 << 20), Logs: &Buffer{}, Audit: &Audit{}, authority: authz.NewAuthority("connectortest")}
+		Artifacts: artifact.NewMemory(64 << 20), Accounts: &connection.Memory{}, Logs: &Buffer{}, Audit: &Audit{}, authority: authz.NewAuthority("connectortest")}
 	k, err := cursor.NewKeyring("k1", map[string][]byte{"k1": bytes.Repeat([]byte{7}, 32)}, nil)
 	if err != nil {
 		s.broken = err
@@ -142,6 +144,7 @@ func (s *Session) start() {
 	host := s.host()
 	if s.Fixture.Host != nil {
 		s.Fixture.Host(host)
+		s.Accounts = host.Accounts
 	}
 	s.inv, s.broken = connector.NewInvoker(host.Policy, []*authz.Authority{s.authority}, []connector.Connector{c}, &host.Options)
 	if s.broken != nil {
@@ -180,7 +183,7 @@ func (s *Session) host() *Host {
 	if s.Manifest.Endpoint != "" {
 		opts.Endpoints = []egress.Profile{profile}
 	}
-	return &Host{Policy: s.Policy, Options: opts}
+	return &Host{Policy: s.Policy, Options: opts, Accounts: s.Accounts}
 }
 
 func (s *Session) noteForeign(host string) {
@@ -195,6 +198,12 @@ func (s *Session) Foreign() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.foreign)
+}
+
+// Serve serves a handler until the session ends, and returns how to reach it.
+func (s *Session) Serve(h http.Handler) *egress.Options {
+	_, eg := egresstest.Serve(s.t, h)
+	return eg
 }
 
 // Faults gives the exchanges from now on the faults of a plan; nil ends that. A

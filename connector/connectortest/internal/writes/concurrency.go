@@ -90,18 +90,20 @@ func runCrowd(ctx context.Context, s *check.Session) {
 		}
 		each := bearing(s, list, n)
 		n = s.Requests()
+		s.Faults(fault.Always(fault.Fault{Delay: time.Second})) // so that all are under way before the first answer
 		results := make([]*toolresult.Result, eachTime*len(list))
 		var wait sync.WaitGroup
 		for i := range results {
 			wait.Go(func() { results[i] = list[i%len(list)].do(ctx, s) })
 		}
 		wait.Wait()
+		s.Faults(nil)
 		for i, r := range results {
 			x := list[i%len(list)]
 			s.Expect(string(r.Data) == alone[i%len(list)], fmt.Sprintf("%s by %s, among %d callers: %s %s", c.Capability, x.name, len(results), s.Describe(r), r.Data), "what they get alone")
 		}
 		for name, got := range bearing(s, list, n) {
-			s.Expect(got == eachTime*each[name], fmt.Sprintf("%s: %d requests with the credential of %s, who alone makes %d", c.Capability, got, name, each[name]), "as many for each call")
+			s.Expect(got <= eachTime*each[name], fmt.Sprintf("%s: %d requests with the credential of %s, who alone makes %d", c.Capability, got, name, each[name]), "no more for each call")
 		}
 	}
 }

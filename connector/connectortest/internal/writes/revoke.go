@@ -11,6 +11,16 @@ import (
 func afterwards() []check.Check {
 	return []check.Check{
 		{
+			ID: "revoke/rotated-token-kept", Since: frozen, Needs: needsConsent, Kills: []string{"rotation-lost"},
+			Promise: "A refresh token that the issuer has replaced is kept before the new one is used: a host that dies loses no account.",
+			Run:     inOffice(runRotated),
+		},
+		{
+			ID: "revoke/disconnect-revokes", Since: frozen, Needs: needsConsent, Kills: []string{"disconnect-local-only"},
+			Promise: "Disconnecting an account ends its tokens at the issuer, also if the issuer fails the first time.",
+			Run:     inOffice(runDisconnect),
+		},
+		{
 			ID: "revoke/stops-background", Since: frozen, Needs: check.NeedsCredential, Kills: []string{"poller-survives"},
 			Promise: "After an account is disconnected nothing goes on by itself: no request in the day that follows.",
 			Run: func(ctx context.Context, s *check.Session) {
