@@ -18,15 +18,16 @@ import (
 // What an author fills in is declared in package check, so that a check can be
 // written without this package.
 type (
-	Fixture = check.Fixture
-	Double  = check.Double
-	Sample  = check.Sample
-	Waiver  = check.Waiver
-	Host    = check.Host
-	Surface = check.Surface
-	Real    = check.Real
-	Report  = check.Report
-	Result  = check.Result
+	Fixture  = check.Fixture
+	Double   = check.Double
+	Sample   = check.Sample
+	Waiver   = check.Waiver
+	Host     = check.Host
+	Surface  = check.Surface
+	Real     = check.Real
+	Webhooks = check.Webhooks
+	Report   = check.Report
+	Result   = check.Result
 )
 
 // Newest is the newest frozen set of requirements.

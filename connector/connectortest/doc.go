@@ -64,11 +64,21 @@
 // those as well. [Checks] lists the promises. Which of them count is a frozen
 // list ([Newest]); newer checks run, are shown, and do not count yet.
 //
+// A connector that receives webhooks says so in Fixture.Webhooks: its endpoint,
+// and how the provider signs. Eight checks then deliver to it: without a
+// signature, in other bytes, late, twice, out of order, without an end, for
+// somebody else, and while a secret is replaced.
+//
+// The random walk combines changes, repetitions, failures and restarts. Its seeds
+// are fixed; what it finds is shrunk to the steps that matter, and is named with
+// its seed.
+//
 // Package fault has the faults, for tests of one's own.
 //
 // # What it does not do
 //
 // It cannot know what the provider does: whether it honours an idempotency key,
-// only mode sandbox can show. It does not measure speed. A vendor's client that
+// only mode sandbox can show. It does not look for secrets in compressed text, nor
+// in what a connector writes to a log that is not its call's. It does not measure speed. A vendor's client that
 // takes no *http.Client cannot be tested, and cannot be governed either.
 package connectortest
