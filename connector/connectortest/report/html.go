@@ -42,6 +42,7 @@ type areaView struct {
 type entryView struct {
 	check.Result
 	Word, Class, Evidence, Transcript string
+	First, Rest                       []check.Finding
 }
 
 // HTML returns report.html: a page without scripts that needs nothing else.
@@ -106,6 +107,8 @@ func double(r *check.Report, now time.Time) string {
 
 func entry(r *check.Result) entryView {
 	e := entryView{Result: *r, Word: strings.ReplaceAll(r.Verdict.String(), "_", " "), Class: "bad"}
+	e.First = r.Findings[:min(2, len(r.Findings))]
+	e.Rest = r.Findings[len(e.First):]
 	switch r.Verdict {
 	case check.Pass:
 		e.Class = "good"

@@ -42,7 +42,7 @@ func NewHistory(endpoint string) (connector.Connector, error) {
 					Pattern: "GET /alerts", Effect: connector.Reads, Touches: []string{"service:{?namespace}/{?service}"},
 					Params: []string{"limit", "cursor"}, Window: &connector.Window{Start: "?from", End: "?to"},
 				}},
-				Input:  json.RawMessage(`{"properties":{"namespace":{"minLength":1,"maxLength":63},"service":{"minLength":1,"maxLength":63}}}`),
+				Input:  json.RawMessage(`{"properties":{"namespace":{"pattern":"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$","maxLength":63},"service":{"pattern":"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$","maxLength":63}}}`),
 				Limits: connector.Limits{PageSize: 50},
 			},
 			More: provider.Pointer("/next"),

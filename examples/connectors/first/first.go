@@ -8,6 +8,8 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/authz/risk"
 	"github.com/drawbridge-sdk/drawbridge/connector"
+	"github.com/drawbridge-sdk/drawbridge/connector/provider"
+	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
 // GetTicket is what a model may ask; its JSON Schema follows from it.
@@ -24,7 +26,7 @@ type Ticket struct {
 // New declares what the connector does, and which objects that touches.
 func New(endpoint string) (connector.Connector, error) {
 	return connector.New(
-		connector.Info{ID: "tickets", Version: "1.0.0", Owner: "support", Endpoint: endpoint, Auth: connector.Auth{Mode: connector.AuthAPIKey}},
+		connector.Info{ID: "tickets", Version: "1.0.0", Owner: "support", Endpoint: endpoint, Auth: connector.Auth{Mode: connector.AuthAPIKey}, Rules: rules},
 		connector.Read(connector.Spec{
 			Name: "get_ticket", Description: "One ticket by its number.", Sensitivity: risk.Internal,
 			Routes: []connector.Route{{Pattern: "GET /issues/{ticket}.json", Effect: connector.Reads, Touches: []string{"ticket:{ticket}"}}},
@@ -37,4 +39,10 @@ func getTicket(ctx context.Context, c *connector.ReadCall, in GetTicket) (*conne
 		return nil, err
 	}
 	return connector.Found(body.Issue), nil
+}
+
+// rules make a ticket that may not be seen one that is not there: from the
+// difference anybody could tell which tickets exist.
+func rules(r *provider.Response) (provider.Ruling, bool) {
+	return provider.Ruling{Code: toolresult.NotFound, Effect: toolresult.EffectNotApplied}, r.Status == 403
 }

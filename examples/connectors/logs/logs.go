@@ -90,7 +90,7 @@ func New(endpoint string) (connector.Connector, error) {
 					Headers: []string{"X-Scope-OrgID"}, // the operator's word, from the connection
 					Window:  &connector.Window{Start: "?start", End: "?end", Nanoseconds: true},
 				}},
-				Input:  json.RawMessage(`{"properties":{"namespace":{"minLength":1,"maxLength":63},"service":{"minLength":1,"maxLength":63},"contains":{"maxLength":200}}}`),
+				Input:  json.RawMessage(`{"properties":{"namespace":{"pattern":"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$","maxLength":63},"service":{"pattern":"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$","maxLength":63},"contains":{"maxLength":200}}}`),
 				Limits: connector.Limits{PageSize: 500, Bytes: 1 << 20},
 			},
 			More: provider.NoSignal("Loki stops at the limit and says nothing; fewer lines than the limit are all of them"),
@@ -161,8 +161,8 @@ func rules(r *provider.Response) (provider.Ruling, bool) {
 		v.Code = toolresult.ResultTooLarge
 	case http.StatusTooManyRequests:
 		v.Code = toolresult.RateLimited
-	case http.StatusGatewayTimeout:
-		v.Code = toolresult.Timeout
+	case http.StatusGatewayTimeout: // the provider's time, not the caller's
+		v.Code = toolresult.ProviderUnavailable
 	default:
 		return provider.Ruling{}, false
 	}

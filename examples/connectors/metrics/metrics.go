@@ -78,7 +78,7 @@ func New(endpoint string) (connector.Connector, error) {
 				Window:  &connector.Window{Start: "?start", End: "?end", Lookback: time.Minute},
 			}},
 			Input: json.RawMessage(`{"properties":{
-				"namespace":{"maxLength":63}, "service":{"maxLength":63},
+				"namespace":{"pattern":"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$","maxLength":63}, "service":{"pattern":"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$","maxLength":63},
 				"metric":{"enum":["latency_p95","requests","db_connections"]},
 				"step_seconds":{"minimum":1,"maximum":3600,"default":60},
 				"max_series":{"minimum":1,"maximum":100,"default":20}}}`),

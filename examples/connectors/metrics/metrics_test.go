@@ -99,7 +99,7 @@ func TestRefusedIsNotSent_A6_K5(t *testing.T) {
 	}{
 		{"another tenant's service", `{"namespace":"secret","service":"ledger","metric":"latency_p95",` + window + `}`, toolresult.PermissionDenied},
 		{"another namespace's service of the same name", `{"namespace":"secret","service":"order-service","metric":"latency_p95",` + window + `}`, toolresult.PermissionDenied},
-		{"a quote in a name", `{"namespace":"prod","service":"order-service\"} or up{a=\"","metric":"latency_p95",` + window + `}`, toolresult.PermissionDenied},
+		{"a quote in a name", `{"namespace":"prod","service":"order-service\"} or up{a=\"","metric":"latency_p95",` + window + `}`, toolresult.InvalidInput},
 		{"a question that is none", `{"namespace":"prod","service":"order-service","metric":"up",` + window + `}`, toolresult.InvalidInput},
 		{"a query of its own", `{"namespace":"prod","service":"order-service","metric":"latency_p95","query":"up",` + window + `}`, toolresult.InvalidInput},
 		{"a time without a zone", `{"namespace":"prod","service":"order-service","metric":"latency_p95","start":"2026-04-29T02:35:00","end":"2026-04-29T02:50:00Z"}`, toolresult.InvalidInput},

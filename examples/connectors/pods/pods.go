@@ -114,7 +114,7 @@ func (l label) list(ctx context.Context, c *connector.ReadCall, in List, page co
 	for i, x := range body.Items {
 		out.Items[i] = x.out()
 	}
-	out.Source = connector.Source{Object: "pods of " + in.Namespace + "/" + in.Service, Version: body.Metadata.ResourceVersion}
+	out.Source = connector.Source{Object: "pods of " + in.Namespace, Version: body.Metadata.ResourceVersion}
 	return out, nil
 }
 

@@ -61,7 +61,7 @@ const NoOwner = toolresult.Gap("runbook_owner")
 
 // New returns the connector. endpoint names the operator's egress profile.
 func New(endpoint string) (connector.Connector, error) {
-	const names = `"namespace":{"minLength":1,"maxLength":63},"service":{"minLength":1,"maxLength":63}`
+	const names = `"namespace":{"pattern":"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$","maxLength":63},"service":{"pattern":"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$","maxLength":63}`
 	ofService := connector.Route{Pattern: "GET /runbooks", Effect: connector.Reads, Touches: []string{"service:{?namespace}/{?service}"}, Params: []string{"q", "limit", "cursor"}}
 	whose := ofService
 	whose.Metadata = true

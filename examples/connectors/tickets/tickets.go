@@ -190,10 +190,10 @@ func get(ctx context.Context, c *connector.ReadCall, in Get) (*connector.Answer[
 	var body list
 	_, err := c.Get(ctx, "/issues.json", connector.Params{"project_id": project, "subproject_id": "!*", "issue_id": number, "status_id": "*"}, &body)
 	switch {
+	case err == nil && len(body.Issues) == 0, toolresult.Code(err) == toolresult.NotFound: // in one sentence
+		return nil, toolresult.NewError(toolresult.NotFound, "there is no such ticket, or none that may be seen")
 	case err != nil:
 		return nil, err
-	case len(body.Issues) == 0:
-		return nil, toolresult.NewError(toolresult.NotFound, "there is no such ticket, or none that may be seen")
 	case len(body.Issues) > 1 || strconv.Itoa(body.Issues[0].ID) != number:
 		return nil, toolresult.NewError(toolresult.ProviderError, "the ticket system gave another ticket than was asked for")
 	}

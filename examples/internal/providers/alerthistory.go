@@ -131,6 +131,7 @@ func (h *AlertHistory) list(w http.ResponseWriter, r *http.Request) {
 		return q.Get("namespace") != "" && q.Get("namespace") != a.Namespace || q.Get("service") != "" && q.Get("service") != a.Service ||
 			!from.IsZero() && a.End.Before(from) || !to.IsZero() && !a.Start.Before(to)
 	})
+	found = visible(&h.Wire, found)
 	page := struct {
 		Alerts []historyAlert `json:"alerts"`
 		Next   string         `json:"next,omitempty"`

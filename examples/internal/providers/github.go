@@ -83,7 +83,7 @@ func (g *GitHub) answer(w http.ResponseWriter, r *http.Request) {
 	case len(found) == 0:
 		githubError(w, http.StatusNotFound, "Not Found", docs)
 	case len(parts) == 4:
-		g.page(w, r, g.list(r, found))
+		g.page(w, r, visible(&g.Wire, g.list(r, found)))
 	case len(parts) == 6 && parts[5] == "statuses":
 		i := slices.IndexFunc(found, func(d alr.Deployment) bool { return strconv.FormatInt(d.Number, 10) == parts[4] })
 		if i < 0 {

@@ -209,6 +209,7 @@ func (k *Kubernetes) list(c *kubeCall, all []kubePod) {
 		c.status(http.StatusBadRequest, "BadRequest", err.Error(), "")
 		return
 	}
+	selected = visible(&k.Wire, selected)
 	if text := q.Get("continue"); text != "" {
 		after, version, err := readContinue(text)
 		if err != nil {

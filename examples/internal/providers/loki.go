@@ -146,6 +146,7 @@ func (l *Loki) find(tenant string, q *lokiRequest) (streams [][]alr.Line, lines,
 			found = append(found, line)
 		}
 	}
+	found = visible(&l.Wire, found)
 	if !q.forward {
 		slices.Reverse(found)
 	}

@@ -107,6 +107,7 @@ func (b *Runbooks) search(w http.ResponseWriter, r *http.Request) {
 		return q.Get("namespace") != "" && q.Get("namespace") != x.Namespace || q.Get("service") != "" && q.Get("service") != x.Service ||
 			slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
 	})
+	found = visible(&b.Wire, found)
 	page := struct {
 		Runbooks []runbook `json:"runbooks"`
 		Next     string    `json:"next,omitempty"`

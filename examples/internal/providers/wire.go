@@ -20,6 +20,7 @@ type Wire struct {
 	delay  time.Duration
 	lose   int
 	next   []Answer
+	hidden int
 }
 
 // An Answer is what [Wire.AnswerNext] sends in place of the provider's own.
@@ -68,6 +69,21 @@ func (w *Wire) AnswerNext(a Answer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.next = append(w.next, a)
+}
+
+// Hide leaves the first n items out of every list from now on, as if they had
+// been removed; fewer than before is as if others had been added.
+func (w *Wire) Hide(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hidden = n
+}
+
+// visible returns what [Wire.Hide] leaves of a list.
+func visible[T any](w *Wire, list []T) []T {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return list[min(w.hidden, len(list)):]
 }
 
 // serve counts r, applies the faults and hands over to h.

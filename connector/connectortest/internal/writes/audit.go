@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/connector"
@@ -73,11 +74,16 @@ func audits() []check.Check {
 			Run: func(ctx context.Context, s *check.Session) {
 				for _, c := range s.Writes() {
 					c = s.Prepare(ctx, c)
+					var sent atomic.Bool
 					s.Faults(func(n int, r *http.Request) fault.Fault {
-						if changes(r) {
+						switch {
+						case changes(r):
+							sent.Store(true)
 							return fault.Fault{DropAfter: true}
+						case sent.Load(): // and nothing can be looked up
+							return fault.Fault{Status: 503}
 						}
-						return fault.Fault{Status: 503}
+						return fault.Fault{}
 					})
 					r := s.Do(ctx, c)
 					if !s.Expect(r.Effect.Disposition == toolresult.EffectUnknown, c.Capability+": "+s.Describe(r), "an unknown effect") {
