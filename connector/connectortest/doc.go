@@ -36,6 +36,20 @@
 // does not, everything else is inconclusive. Then fill in what inconclusive
 // checks ask for (Sample.Missing, Empty, Denied, Bob; DoubleWithChanges).
 //
+// What the suite found in connectors that worked, so look there first: an argument
+// that names something needs a pattern ("a/b" for a name is INVALID_INPUT, and not
+// a request that egress refuses); provenance and errors quote no argument that the
+// policy was not asked about; what may not be seen reads like what is not there,
+// in code and in words (Info.Rules); a vendor's client may take an empty body for
+// an answer, and its decoding errors are the provider's (toolresult.ProviderError).
+//
+// # A report to show
+//
+//	go test -run TestContract -connectortest.report=DIR
+//
+// writes DIR/<connector>/report.html, report.json and junit.xml; [ReportVariable]
+// does so for a run over several packages. See package report.
+//
 // # Verdicts
 //
 // Only pass and not applicable are green. Not applicable follows from what the
@@ -54,7 +68,12 @@
 //	-connectortest.mode=live       a real account, reads only, at most five requests a second;
 //	                               needs CONNECTORTEST_LIVE=<id of the connector>
 //
-// In the first two, time is virtual.
+// In double and replay, time is virtual.
+//
+// [CompareDouble] holds the double against the real system. What it gives goes to
+// testdata/double.json and Fixture.Compared, is shown in every report, is stale
+// after 90 days, and after 180 core checks that pass are inconclusive: by then the
+// double may be a story about a provider that is no more.
 //
 // # What is tested
 //
