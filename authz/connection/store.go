@@ -198,8 +198,8 @@ type Holds interface {
 	RemoveHold(ctx context.Context, tenant, id string) error
 }
 
-// Store is everything that must last. Memory is one, connector/sqlstore
-// another; package connectiontest checks one.
+// Store is everything that must last. Memory is one, package sqlconnection another
+// in a SQL database; package connectiontest checks one.
 type Store interface {
 	Records
 	Transactions
