@@ -43,6 +43,7 @@ var may = map[string]string{
 	"connector/query":                    "",
 	"connector/provider":                 "toolresult internal/strictjson",
 	"connector/provider/rules":           "connector/provider+",
+	"connector/provider/paging":          "connector/cursor+", // knows no connector: it turns what a page said into what comes next
 	"connector/cache":                    "connector+ connector/cache/generation",
 	"connector/cache/generation":         "",       // a store of numbers needs no cache
 	"connector/ingest":                   "authz+", // below sqlstore, which keeps its index
