@@ -28,13 +28,12 @@ package alerts
 import (
 	"context"
 	"encoding/json"
-	"strconv"
 	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/authz/risk"
 	"github.com/drawbridge-sdk/drawbridge/connector"
-	"github.com/drawbridge-sdk/drawbridge/connector/provider"
+	"github.com/drawbridge-sdk/drawbridge/connector/provider/rules"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
@@ -69,7 +68,7 @@ const EndedAlerts = toolresult.Gap("ended_alerts")
 func New(endpoint string) (connector.Connector, error) {
 	return connector.New(
 		connector.Info{ID: "alertmanager", Version: "1.0.0", Owner: "observability", ProviderAPIVersion: "v2", Endpoint: endpoint,
-			Auth: connector.Auth{Mode: connector.AuthNone}, Rules: rules},
+			Auth: connector.Auth{Mode: connector.AuthNone}, Rules: rules.Alertmanager},
 		connector.Read(connector.Spec{
 			Name: "get_alert_details", Title: "One alert that fires",
 			Description: "Reads one alert that fires now. One that has ended is not known here: the gap ended_alerts says to ask list_past_alerts. Numbers in a summary are claims until they are checked.",
@@ -124,24 +123,4 @@ func get(ctx context.Context, c *connector.ReadCall, in Get) (*connector.Answer[
 		a.Source = connector.Source{Object: "alert " + in.ID, Version: f.Fingerprint}
 	}
 	return a, nil
-}
-
-// rules read the forms that an Alertmanager's errors have: a JSON string, or an
-// object with a code.
-func rules(r *provider.Response) (provider.Ruling, bool) {
-	v := provider.Classify(nil, r)
-	if v.OK {
-		return v, false
-	}
-	var body struct {
-		Code    int
-		Message string
-	}
-	if json.Unmarshal(r.Body, &v.Text) == nil {
-		return v, true
-	}
-	if json.Unmarshal(r.Body, &body) == nil && body.Code != 0 {
-		v.ProviderCode, v.Text = strconv.Itoa(body.Code), body.Message
-	}
-	return v, true
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/drawbridge-sdk/drawbridge/connector/provider"
+	"github.com/drawbridge-sdk/drawbridge/connector/provider/rules"
 )
 
 // Whatever comes, a refusal is no success and a failure has a code.
@@ -14,7 +15,7 @@ func FuzzRules(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, status int, body string) {
-		v := provider.Classify(rules, &provider.Response{Status: status, Body: []byte(body)})
+		v := provider.Classify(rules.Redmine, &provider.Response{Status: status, Body: []byte(body)})
 		if v.OK && status/100 != 2 && status != 304 || !v.OK && v.Code == "" {
 			t.Fatalf("%d %q: %+v", status, body, v)
 		}

@@ -39,6 +39,7 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/authz/risk"
 	"github.com/drawbridge-sdk/drawbridge/connector"
 	"github.com/drawbridge-sdk/drawbridge/connector/provider"
+	"github.com/drawbridge-sdk/drawbridge/connector/provider/rules"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
@@ -86,7 +87,7 @@ func New(endpoint string, opts *Options) (connector.Connector, error) {
 	}
 	return connector.New(
 		connector.Info{ID: "tickets", Version: "1.0.0", Owner: "incident-desk", ProviderAPIVersion: "5.0", Endpoint: endpoint,
-			Auth: connector.Auth{Mode: connector.AuthAPIKey, Scheme: "header:X-Redmine-API-Key"}, Rules: rules},
+			Auth: connector.Auth{Mode: connector.AuthAPIKey, Scheme: "header:X-Redmine-API-Key"}, Rules: rules.Redmine},
 		connector.List(connector.ListSpec{
 			Spec: connector.Spec{
 				Name: "search_tickets", Title: "Tickets of a project",
@@ -203,18 +204,4 @@ func get(ctx context.Context, c *connector.ReadCall, in Get) (*connector.Answer[
 	a := connector.Found(t)
 	a.Source = connector.Source{Object: t.Name, Version: x.Updated.UTC().Format(time.RFC3339)}
 	return a, nil
-}
-
-// rules say what Redmine's statuses mean. What is not there and what may not be
-// seen are one answer.
-func rules(r *provider.Response) (provider.Ruling, bool) {
-	switch r.Status {
-	case 403, 404:
-		return provider.Ruling{Code: toolresult.NotFound, Effect: toolresult.EffectNotApplied}, true
-	case 422:
-		var body struct{ Errors []string }
-		_ = json.Unmarshal(r.Body, &body) // a body that is none leaves the text empty
-		return provider.Ruling{Code: toolresult.InvalidInput, Effect: toolresult.EffectNotApplied, Text: strings.Join(body.Errors, "; ")}, true
-	}
-	return provider.Ruling{}, false
 }
