@@ -64,7 +64,8 @@ var may = map[string]string{
 	"connector/review":                   "connector+ internal/page",
 	"mcpadapter":                         "connector+",
 	"mcpadapter/skills":                  "mcpadapter+ skill/registry+",
-	"mcpadapter/functioncall":            "connector+",
+	"mcpadapter/functioncall":            "connector+ mcpadapter/functioncall/dialect",
+	"mcpadapter/functioncall/dialect":    "toolresult internal/strictjson", // who only rewrites schemas needs no connector
 	"mcpadapter/remote":                  "connector+ internal/mcpwire internal/defuse",
 	"skill":                              "toolresult internal/strictyaml", // who only reads and checks skills needs no policy
 	"skill/registry":                     "skill+ authz+ internal/strictjson",

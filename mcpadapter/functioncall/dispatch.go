@@ -23,9 +23,10 @@ type Outcome struct {
 type Turn struct {
 	Outcomes []Outcome
 
-	// Outputs are what the vendor wants to hear: function_call_output items
-	// for the next input, or the tool_result blocks with which the content of
-	// the next message begins, all in one message. One for each call.
+	// Outputs are what the vendor wants to hear, one for each call in the order of
+	// the calls: function_call_output items for the next input, messages of the
+	// role tool, or the blocks or parts with which the content of the next message
+	// begins, all in one message.
 	Outputs []json.RawMessage
 }
 
@@ -46,7 +47,7 @@ func Dispatch(ctx context.Context, inv *connector.Invoker, who authz.Principal, 
 	if err != nil {
 		return nil, err
 	}
-	d := &dispatch{inv: inv, who: who, opts: complete(opts), seen: map[string]*connector.Declaration{}}
+	d := &dispatch{vendor: v, inv: inv, who: who, opts: complete(opts), seen: map[string]*connector.Declaration{}}
 	if len(calls) > 0 {
 		d.look(ctx)
 	}
@@ -64,6 +65,7 @@ func Dispatch(ctx context.Context, inv *connector.Invoker, who authz.Principal, 
 }
 
 type dispatch struct {
+	vendor Vendor
 	inv    *connector.Invoker
 	who    authz.Principal
 	opts   Options
@@ -120,7 +122,11 @@ func (d *dispatch) one(ctx context.Context, c Call) *toolresult.Result {
 	case c.Tool == StatusTool && d.writes:
 		return d.lookUp(ctx, c)
 	}
-	req := &connector.InvokeRequest{CallID: c.ID, Principal: d.who, Capability: c.Capability, Arguments: d.arguments(c),
+	args, err := d.arguments(c)
+	if err != nil {
+		return toolresult.Failure(c.ID, err)
+	}
+	req := &connector.InvokeRequest{CallID: c.ID, Principal: d.who, Capability: c.Capability, Arguments: args,
 		Profile: d.opts.Profile, Run: d.opts.Run, Surface: surface}
 	if decl := d.seen[c.Capability]; decl != nil && decl.Kind == connector.KindWrite && d.opts.OperationID != nil {
 		asked := c
@@ -133,33 +139,24 @@ func (d *dispatch) one(ctx context.Context, c Call) *toolresult.Result {
 	return d.inv.Invoke(ctx, req)
 }
 
-// arguments undoes what strict mode did to them. What cannot be read is left to
-// Invoke.
-func (d *dispatch) arguments(c Call) json.RawMessage {
+// arguments undoes what the projection of the schema did to them. What cannot be
+// read is left to Invoke.
+func (d *dispatch) arguments(c Call) (json.RawMessage, error) {
 	decl := d.seen[c.Capability]
-	if !d.opts.Strict || decl == nil || !bytes.Contains(c.Arguments, []byte("null")) {
-		return c.Arguments
+	if decl == nil {
+		return c.Arguments, nil
 	}
-	args, err := strictjson.Parse(c.Arguments)
+	p, _, err := d.vendor.project(c.Tool, decl.Input, d.opts.Strict)
 	if err != nil {
-		return c.Arguments
+		return c.Arguments, nil // it was not offered
 	}
-	model, err := modelSchema(c.Capability, decl.Input)
-	if err != nil {
-		return c.Arguments
-	}
-	dropNulls(args, any(model))
-	text, err := json.Marshal(args)
-	if err != nil {
-		return c.Arguments
-	}
-	return text
+	return p.Back(c.Arguments)
 }
 
 func (d *dispatch) lookUp(ctx context.Context, c Call) *toolresult.Result {
 	v, err := strictjson.Parse(c.Arguments)
 	m, _ := v.(map[string]any)
-	id := text(m["operation_id"])
+	id, _ := m["operation_id"].(string)
 	if err != nil || len(m) != 1 || id == "" {
 		return toolresult.Failure(c.ID, toolresult.NewError(toolresult.InvalidInput, "the arguments do not fit").
 			With("/operation_id", "want the operation_id of a result's effect, and nothing else"))
@@ -173,21 +170,5 @@ func (d *dispatch) output(v Vendor, c Call, r *toolresult.Result) (json.RawMessa
 	if err != nil {
 		return nil, errors.New("functioncall: a result cannot be written as JSON")
 	}
-	if v == AnthropicMessages {
-		return json.Marshal(anthropicOutput{"tool_result", c.ID, text, r.Status == toolresult.StatusError})
-	}
-	return json.Marshal(openAIOutput{"function_call_output", c.ID, text})
-}
-
-type openAIOutput struct {
-	Type   string `json:"type"`
-	CallID string `json:"call_id"`
-	Output string `json:"output"`
-}
-
-type anthropicOutput struct {
-	Type      string `json:"type"`
-	ToolUseID string `json:"tool_use_id"`
-	Content   string `json:"content"`
-	IsError   bool   `json:"is_error"`
+	return v.answer(c, text, r.Status == toolresult.StatusError)
 }

@@ -9,16 +9,8 @@ import (
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/connector"
-	"github.com/drawbridge-sdk/drawbridge/internal/schema"
+	"github.com/drawbridge-sdk/drawbridge/mcpadapter/functioncall/dialect"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
-)
-
-// A Vendor is a form of function calling. The zero Vendor is refused.
-type Vendor string
-
-const (
-	OpenAIResponses   Vendor = "openai_responses"   // function_call and function_call_output items
-	AnthropicMessages Vendor = "anthropic_messages" // tool_use and tool_result blocks
 )
 
 // StatusTool is the name of the tool that looks an operation up.
@@ -27,9 +19,9 @@ const StatusTool = "operation_status"
 // Options are options of [Definitions] and [Dispatch]; give both the same. The
 // zero value offers everything that the caller sees, and refuses changes.
 type Options struct {
-	// Strict asks OpenAI to hold the model to the schema. Tools whose schema
-	// it cannot take so are offered without, and that is a [Loss]. It means
-	// nothing for Anthropic.
+	// Strict asks OpenAI or Azure to hold the model to the schema. Tools whose
+	// schema they cannot take so are offered without, and that is a [Loss]. It
+	// means nothing for the others.
 	Strict bool
 
 	// Profile names the profile that the caller works under; see
@@ -58,21 +50,13 @@ type Options struct {
 	MaxTextBytes int
 }
 
-// A Loss is something that a model does not learn, because the vendor has no
-// way to say it. Calls are held to it all the same.
-type Loss struct {
-	Tool string // the vendor's name
-	Path string // JSON Pointer into the input schema; "" is the tool as a whole
-	What string
-}
-
-// String returns one line.
-func (l Loss) String() string { return l.Tool + " " + l.Path + ": " + l.What }
-
 // A Toolset is what a request to a model holds.
 type Toolset struct {
-	Tools  []json.RawMessage // sorted by the capability's name
-	Losses []Loss
+	// Tools are sorted by the capability's name. They are the request's tools,
+	// but for Gemini, where they are functionDeclarations of one tool, and
+	// Bedrock, where they are toolConfig.tools.
+	Tools  []json.RawMessage
+	Losses []Loss // also which tools are not offered
 }
 
 // surface is what calls say about themselves to audit and policy.
@@ -80,8 +64,8 @@ const surface = "functioncall"
 
 // Definitions returns the tools that the principal may see now, in the form of
 // the vendor. Seeing is not being allowed: [Dispatch] asks again. opts may be
-// nil. The errors are those of [connector.Invoker.Visible], a vendor that there
-// is not, and two tools with one name.
+// nil. A tool that has no form for the vendor is left out and among the losses. The
+// errors are those of [connector.Invoker.Visible], and a vendor that there is not.
 func Definitions(ctx context.Context, inv *connector.Invoker, who authz.Principal, v Vendor, opts *Options) (*Toolset, error) {
 	if err := v.check(inv); err != nil {
 		return nil, err
@@ -98,7 +82,8 @@ func Definitions(ctx context.Context, inv *connector.Invoker, who authz.Principa
 		d := &visible[i]
 		name := toolName(d.Name)
 		if other, ok := taken[name]; ok || name == StatusTool {
-			return nil, fmt.Errorf("functioncall: %q cannot be told from %q; rename one", d.Name, max(other, StatusTool))
+			out.drop(name, fmt.Sprintf("%q cannot be told from %q; rename one", d.Name, max(other, StatusTool)))
+			continue
 		}
 		taken[name] = d.Name
 		writes = writes || d.Kind == connector.KindWrite
@@ -118,7 +103,7 @@ func (v Vendor) check(inv *connector.Invoker) error {
 	switch {
 	case inv == nil:
 		return errors.New("functioncall: an Invoker is needed")
-	case v != OpenAIResponses && v != AnthropicMessages:
+	case rules[v].plain == nil:
 		return errors.New("functioncall: the vendor is not one of this package's constants")
 	}
 	return nil
@@ -157,69 +142,26 @@ const statusDescription = "Says what became of a change that was sent, by the op
 const statusInput = `{"type":"object","properties":{"operation_id":{"type":"string","description":"effect.operation_id of the result"}},` +
 	`"required":["operation_id"],"additionalProperties":false}`
 
-// add projects one tool.
+// add projects one tool. One that has no form is left out and reported: it must
+// not take the others with it.
 func (s *Toolset) add(v Vendor, o *Options, name, description string, input json.RawMessage) error {
-	model, err := modelSchema(name, input)
+	p, strict, err := v.project(name, input, o.Strict)
 	if err != nil {
-		return fmt.Errorf("functioncall: the input of %q: %w", name, err)
+		s.drop(name, err.Error())
+		return nil
 	}
-	p := &projection{tool: name}
-	p.root(model)
-	strict := false
-	if v == OpenAIResponses {
-		description = p.describe(description)
-		if o.Strict {
-			model, strict = p.strict(model)
-		}
-	}
-	var def any = anthropicTool{name, description, model}
-	if v == OpenAIResponses {
-		def = openAITool{"function", name, description, model, strict}
-	}
-	text, err := json.Marshal(def)
+	said, lost := rules[v].plain.Describe(name, description)
+	def, err := v.definition(name, said, p, strict)
 	if err != nil {
 		return err
 	}
-	s.Tools = append(s.Tools, text)
-	s.Losses = append(s.Losses, p.losses...)
+	s.Tools = append(s.Tools, def)
+	s.Losses = append(append(s.Losses, lost...), p.Losses...)
 	return nil
 }
 
-type openAITool struct {
-	Type        string         `json:"type"`
-	Name        string         `json:"name"`
-	Description string         `json:"description"`
-	Parameters  map[string]any `json:"parameters"`
-	Strict      bool           `json:"strict"` // always said: left out it means true
-}
-
-type anthropicTool struct {
-	Name        string         `json:"name"`
-	Description string         `json:"description"`
-	InputSchema map[string]any `json:"input_schema"`
-}
-
-// modelSchema returns an input schema as a model sees it.
-func modelSchema(name string, input json.RawMessage) (map[string]any, error) {
-	text := input
-	if input == nil {
-		text = json.RawMessage(`{"type":"object","additionalProperties":false}`)
-	}
-	if name != StatusTool { // whose argument no capability may have
-		s, err := schema.Parse(text, true)
-		if err != nil {
-			return nil, err
-		}
-		text = s.Model()
-	}
-	var out map[string]any
-	if err := json.Unmarshal(text, &out); err != nil {
-		return nil, err
-	}
-	if out["properties"] == nil {
-		out["properties"] = map[string]any{}
-	}
-	return out, nil
+func (s *Toolset) drop(name, why string) {
+	s.Losses = append(s.Losses, Loss{Tool: name, Kind: dialect.Dropped, What: "is not offered: " + why})
 }
 
 // text is what a model gets of a result.

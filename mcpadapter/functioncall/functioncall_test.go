@@ -186,7 +186,7 @@ func TestStrict_M2(t *testing.T) {
 	for _, l := range got.Losses {
 		losses = append(losses, l.String())
 	}
-	require.Contains(t, losses, "tickets-get_one /properties/id/maxLength: is not known to strict mode, and is left out")
+	require.Contains(t, losses, "tickets-get_one /properties/id/maxLength: is not known to the vendor, and is left out")
 	require.Contains(t, losses, "tickets-get_one /properties/limit/default: is said in the description only")
 
 	turn, err := functioncall.Dispatch(t.Context(), d.inv, d.alice, functioncall.OpenAIResponses,
