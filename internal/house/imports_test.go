@@ -66,6 +66,7 @@ var may = map[string]string{
 	"mcpadapter/skills":                  "mcpadapter+ skill/registry+",
 	"mcpadapter/functioncall":            "connector+ mcpadapter/functioncall/dialect",
 	"mcpadapter/functioncall/dialect":    "toolresult internal/strictjson", // who only rewrites schemas needs no connector
+	"mcpadapter/hosted":                  "skill/profile+ mcpadapter/remote+",
 	"mcpadapter/remote":                  "connector+ internal/mcpwire internal/defuse",
 	"skill":                              "toolresult internal/strictyaml", // who only reads and checks skills needs no policy
 	"skill/registry":                     "skill+ authz+ internal/strictjson",

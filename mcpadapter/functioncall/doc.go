@@ -15,9 +15,11 @@
 //
 // # Schemas
 //
-// What a vendor does not take is left out of the schema that the model sees, and
-// each omission is a [Loss]. It is a loss for the model only: arguments are held
-// to the capability's own schema.
+// Each vendor takes another part of JSON Schema, and refuses a whole request for one
+// tool that it does not take. Package dialect rewrites schemas, by rules with a
+// date and a source. What a model does not learn, may write too much of or cannot
+// write is a [Loss]; a tool that has no form is left out alone, and is one too.
+// Arguments are put back into the capability's own form and held to its own schema.
 //
 // # Calls
 //
@@ -25,11 +27,14 @@
 // tool does not exist or whose arguments are no JSON: the output then says so.
 // Calls run in the order of the answer, where neighbouring reads run at the same
 // time and a change runs by itself. The vendor's id of a call is the call id of
-// its result.
+// its result. An answer that is streamed is put together by a [Stream] first: of
+// one that is not whole nothing runs.
 //
 // A change needs an operation key from the runtime, see [Options.OperationID].
 //
 // # What this package does not do
 //
-// It sends nothing to a model and keeps no conversation.
+// It sends nothing to a model and keeps no conversation. It does not read arguments
+// that Gemini streams in parts (partialArgs), and knows no strict mode of Anthropic's
+// or Mistral's.
 package functioncall

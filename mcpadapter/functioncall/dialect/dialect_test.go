@@ -346,6 +346,7 @@ func TestHostileSchemas_M2_S21(t *testing.T) {
 		"required that is no list":     `{"type":"object","properties":{"a":{"type":"object","required":"x","properties":{"x":{"type":"string"}}}}}`,
 		"a schema that is a list":      `{"type":"object","properties":{"a":[]}}`,
 		"an exponent without end":      `{"type":"object","properties":{"a":{"type":"integer","exclusiveMinimum":1e999999999}}}`,
+		"S-31: no schema at all":       ``,
 		"null":                         `null`,
 		"no JSON":                      `{`,
 		"two values":                   `{} {}`,

@@ -261,24 +261,44 @@ func (p *projector) loose(s map[string]any, path string, depth int) (any, *node)
 	return out, n
 }
 
-// afterRenaming takes away what would judge the new names of properties.
+// afterRenaming takes away what would judge the new names of properties. In an
+// object that takes other names, the old one is one of those, and nothing judges
+// it until it is back.
 func (p *projector) afterRenaming(s, out map[string]any, path string) {
-	props, _ := s["properties"].(map[string]any)
-	for name := range props {
-		if p.names == nil || p.names[name] == name {
-			continue
-		}
-		for _, k := range []string{"propertyNames", "patternProperties"} {
-			if _, ok := out[k]; ok {
-				delete(out, k)
-				p.lose(Wider, path+"/"+k, "judges names of properties that are replaced for this vendor, and is left out")
-			}
-		}
-		if out["additionalProperties"] == false && s["patternProperties"] != nil {
-			delete(out, "additionalProperties")
-			p.lose(Wider, path+"/additionalProperties", "is left out with patternProperties")
+	names := p.replaced(s)
+	if len(names) == 0 {
+		return
+	}
+	for _, k := range []string{"propertyNames", "patternProperties"} {
+		if _, ok := out[k]; ok {
+			delete(out, k)
+			p.lose(Wider, path+"/"+k, "judges names of properties that are replaced for this vendor, and is left out")
 		}
 	}
+	if out["additionalProperties"] == false && s["patternProperties"] != nil {
+		delete(out, "additionalProperties")
+		p.lose(Wider, path+"/additionalProperties", "is left out with patternProperties")
+	}
+	if out["additionalProperties"] != false {
+		p.lose(Wider, path, "takes other names, among them %q, which is called otherwise for this vendor", names[0])
+	}
+}
+
+// replaced returns the names that one object's keywords have and the vendor does
+// not take, sorted.
+func (p *projector) replaced(s map[string]any) (out []string) {
+	found := required(s)
+	for _, k := range []string{"properties", "dependentRequired", "dependentSchemas"} {
+		m, _ := s[k].(map[string]any)
+		found = slices.AppendSeq(found, maps.Keys(m))
+	}
+	for _, name := range found {
+		if p.names != nil && p.names[name] != name {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 func (p *projector) named(n *node, k string, v any, path string, depth int) any {

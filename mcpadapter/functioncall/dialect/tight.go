@@ -179,7 +179,21 @@ func (p *projector) oneType(s map[string]any, t []string, path string, depth int
 		sub, child := p.typed(b, []string{one}, path, depth)
 		branches, n.also = append(branches, sub), append(n.also, child)
 	}
+	if len(branches) == 0 {
+		return p.nothing(s, path, depth)
+	}
 	return p.nullable(s, branches, null), n
+}
+
+// nothing is a schema that at most null fits.
+func (p *projector) nothing(s map[string]any, path string, depth int) (any, *node) {
+	b := maps.Clone(s)
+	if list, ok := b["enum"].([]any); ok && !slices.Contains(list, nil) {
+		p.lose(Wider, path+"/enum", "fits no type, and is left out")
+	}
+	delete(b, "enum")
+	b["type"] = "null"
+	return p.typed(b, []string{"null"}, path, depth)
 }
 
 // fitting keeps of an enum what is of a type, and says whether anything is.
@@ -198,14 +212,14 @@ func fitting(s map[string]any, t string) bool {
 
 // nullable is one of the branches, or null.
 func (p *projector) nullable(s map[string]any, branches []any, null bool) any {
-	switch {
-	case len(branches) == 0:
+	if len(branches) == 0 { // of a union with null alone
 		out := map[string]any{"type": "null"}
 		if d := text(s["description"]); d != "" {
 			out["description"] = d
 		}
 		return out
-	case null:
+	}
+	if null {
 		if m, ok := branches[0].(map[string]any); ok {
 			m = maps.Clone(m)
 			m["nullable"] = true
@@ -241,7 +255,7 @@ func (p *projector) union(s map[string]any, v any, path string, depth int) (any,
 			sub = p.mergeAny(sub, beside, fmt.Sprintf("%s/anyOf/%d", path, i), depth)
 		}
 		m, _ := sub.(map[string]any)
-		if p.rules.OpenAPI && slices.Equal(types(m["type"]), []string{"null"}) {
+		if p.rules.OpenAPI && isNull(m) {
 			null = true
 			continue
 		}
@@ -274,6 +288,16 @@ func (p *projector) union(s map[string]any, v any, path string, depth int) (any,
 		return whole, n
 	}
 	return p.nullable(s, p.flattened(s, out), null), n
+}
+
+// isNull reports whether a schema takes null, and says no more.
+func isNull(s map[string]any) bool {
+	for k := range s {
+		if k != "type" && !slices.Contains(words, k) {
+			return false
+		}
+	}
+	return slices.Equal(types(s["type"]), []string{"null"})
 }
 
 // flattened takes unions out of a union, and gives a single branch the outer
@@ -441,6 +465,9 @@ func (p *projector) object(out map[string]any, n *node, s map[string]any, path s
 	}
 	rest := orTrue(s["additionalProperties"])
 	p.beyond(rest, s, path)
+	if names := p.replaced(s); len(names) > 0 && rest == true {
+		p.lose(Wider, path, "takes other names, among them %q, which is called otherwise for this vendor", names[0])
+	}
 	props = maps.Clone(props)
 	if props == nil {
 		props = map[string]any{}
