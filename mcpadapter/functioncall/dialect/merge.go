@@ -268,6 +268,7 @@ func mergeTypes(a, b []string) any {
 	var out []any
 	for _, t := range a {
 		switch {
+		case t == "integer" && slices.Contains(a, "number") && slices.Contains(b, "integer"): // comes with number
 		case slices.Contains(b, t), t == "integer" && slices.Contains(b, "number"):
 			out = append(out, t)
 		case t == "number" && slices.Contains(b, "integer"):
