@@ -86,6 +86,12 @@ func (s Strength) satisfies(want Strength) bool {
 	return s >= want
 }
 
+// holds reports whether having s is enough. Rules that take another machine's
+// word also take what this one holds as strongly as the claim usually has to.
+func (n need) holds(s, want Strength) bool {
+	return s.satisfies(want) || want == Delegated && s.satisfies(n.least)
+}
+
 // Level is where a boundary lies. The zero Level is none.
 type Level uint8
 

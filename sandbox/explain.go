@@ -139,7 +139,7 @@ func (r *Rules) strengths(rep *Report) string {
 		}
 		have := rep.Of(n.claim)
 		verdict := ""
-		if !have.Strength.satisfies(want) {
+		if !n.holds(have.Strength, want) {
 			verdict = "  REFUSED: requires " + want.String()
 		}
 		fmt.Fprintf(&b, "  %-15s %-9s %s", n.claim, have.Strength, strings.Join(have.By, ", "))

@@ -83,7 +83,7 @@ func (r *Report) Check(rules *Rules, c *Command) error {
 		if n.claim == ProcImage && c != nil && len(c.Pins) > 0 {
 			want = Enforced
 		}
-		if have := r.Of(n.claim); !have.Strength.satisfies(want) {
+		if have := r.Of(n.claim); !n.holds(have.Strength, want) {
 			u.Missing = append(u.Missing, Missing{have, want})
 		}
 	}
@@ -91,6 +91,61 @@ func (r *Report) Check(rules *Rules, c *Command) error {
 		return u
 	}
 	return nil
+}
+
+// Delegate returns what a report of another machine's executor is worth here:
+// what it says to hold as strongly as the claim usually has to is delegated,
+// with its words, and the rest is none. A report that is about other rules or
+// on no level, or that speaks of a claim twice, of none, or with a strength
+// that there is none of, is refused: who sends it does not do what these rules
+// say. The error is UNSUPPORTED.
+func (r *Report) Delegate(rules *Rules) (*Report, error) {
+	if err := rules.check(); err != nil {
+		return nil, err
+	}
+	refuse := func(why string) (*Report, error) {
+		return nil, fmt.Errorf("sandbox: remote report: %s: %w", why, toolresult.NewError(toolresult.Unsupported, "the remote report cannot be trusted").With("/report", why))
+	}
+	switch {
+	case r == nil:
+		return refuse("there is none")
+	case r.Rules != rules.digest:
+		return refuse("it is about other rules")
+	case r.Level == NoLevel || r.Level > LevelRemote:
+		return refuse("it names no level")
+	}
+	out := NewReport(LevelRemote, printable(r.Backend), rules)
+	for i, e := range r.Claims {
+		if !known(e.Claim) || slices.ContainsFunc(r.Claims[:i], func(b Enforcement) bool { return b.Claim == e.Claim }) {
+			return refuse("it speaks of a claim twice, or of one that is not known")
+		}
+		if e.Strength > Delegated {
+			return refuse("it has a strength that is not known")
+		}
+		out.delegate(e)
+	}
+	for k, v := range r.Host {
+		if len(out.Host) < 16 {
+			out.Host[printable(k)] = printable(v)
+		}
+	}
+	for _, l := range r.Limits[:min(len(r.Limits), 256)] {
+		out.Limits = append(out.Limits, Limit{l.Number, printable(l.Text)})
+	}
+	return out, nil
+}
+
+func (r *Report) delegate(e Enforcement) {
+	says := fmt.Sprintf("the remote executor says %s: %s", e.Strength, printable(strings.Join(e.By, ", ")))
+	if e.Gap != "" {
+		says += " (" + printable(e.Gap) + ")"
+	}
+	i := slices.IndexFunc(needs, func(n need) bool { return n.claim == e.Claim })
+	if least := max(needs[i].least, Auxiliary); e.Strength == Delegated || e.Strength.satisfies(least) {
+		r.Set(e.Claim, Delegated, says)
+		return
+	}
+	r.Set(e.Claim, None, says)
 }
 
 // Missing is a claim that does not hold as strongly as required.

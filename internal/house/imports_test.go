@@ -36,6 +36,8 @@ var may = map[string]string{
 	"sandbox":                            "toolresult internal/strictyaml", // never sandbox/egress: an executor is given its proxy
 	"sandbox/process":                    "sandbox+",
 	"sandbox/launch":                     "sandbox+ internal/strictjson",
+	"sandbox/remote":                     "sandbox+", // carries rules, and enforces nothing itself
+	"sandbox/remote/remotetest":          "sandbox/remote+",
 	"sandbox/browser":                    "toolresult", // a sequence over any driver
 	"sandbox/browser/devtools":           "sandbox/browser+",
 	"sandbox/sandboxtest":                "sandbox+", // knows no executor: it attacks any
@@ -113,7 +115,7 @@ var only = []struct{ path, prefix, why string }{
 	{"github.com/jackc/pgx/v5", "internal/crashtest internal/refreshtest examples", "the program chooses the driver, and only it pays for it"},
 	{"github.com/maypok86/otter/v2", "connector/cache", "one cache of values; whose they are is ours"},
 	{"github.com/riverqueue/river", "connector/job", "one job engine, behind one package: it weighs 5 MB and brings the drivers of PostgreSQL with it"},
-	{"testing", "authz/authztest authz/bearer/bearertest authz/connection/connectiontest sandbox/egress/egresstest sandbox/sandboxtest connector/artifact/artifacttest connector/operation/operationtest connector/webhook/webhooktest connector/ingest/ingesttest skill/registry/registrytest connector/connectortest internal/mutants internal/peers internal/interop internal/crashtest examples", "testing in production code registers flags and weighs"},
+	{"testing", "authz/authztest authz/bearer/bearertest authz/connection/connectiontest sandbox/egress/egresstest sandbox/sandboxtest sandbox/remote/remotetest connector/artifact/artifacttest connector/operation/operationtest connector/webhook/webhooktest connector/ingest/ingesttest skill/registry/registrytest connector/connectortest internal/mutants internal/peers internal/interop internal/crashtest examples", "testing in production code registers flags and weighs"},
 	{"github.com/chromedp", "sandbox/browser/devtools", "only who drives a browser links one's protocol"},
 }
 

@@ -276,7 +276,7 @@ func processes() []Case {
 		{ID: "process/descriptor-of-other", Number: 131, Area: Process, Claim: sandbox.ProcPeers, Says: "its descriptors are not taken", args: in("take-descriptor", "@victim")},
 		{ID: "process/compare", Number: 131, Area: Process, Claim: sandbox.ProcKernel, Says: "nor compared", args: in("compare", "@victim")},
 		{ID: "process/exe-of-other", Number: 140, Area: Process, Claim: sandbox.ProcPeers, Says: "its program is not reached by /proc", args: in("open-exe", "@victim")},
-		{ID: "process/timeout", Number: 135, Area: Process, Claim: sandbox.ProcTimeout, Says: "a program that ignores signals ends when its time is over", args: in("outlive", "@token"),
+		{ID: "process/timeout", Number: 135, Area: Process, Claim: sandbox.ProcTimeout, Says: "a program that ignores signals ends when its time is over", args: in("outlive", "@token"), endless: true,
 			policy: limits(func(p *sandbox.Process) { p.Timeout = 300 * time.Millisecond }), through: func(_ *world, a *attempt) bool { return a.elapsed > patience-time.Second }},
 		{ID: "process/daemon", Number: 135, Area: Process, Claim: sandbox.ProcTree, Says: "a process that detached itself does not outlive the run", args: in("daemon", "@token", "@/bin/guest"),
 			through: func(w *world, _ *attempt) bool { return w.strays(false) > 0 }},

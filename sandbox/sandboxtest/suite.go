@@ -44,6 +44,9 @@ type Case struct {
 	args    func(*world) []string
 	program string
 
+	// endless says that the attempt does not end by itself.
+	endless bool
+
 	// through says whether the attempt succeeded. Nil: the guest says so.
 	through func(*world, *attempt) bool
 }

@@ -282,12 +282,19 @@ func (c *Case) command(w *world) (string, []string) {
 	return w.guest, append([]string{mark}, c.args(w)...)
 }
 
-// patience is how long an attempt outside may take: one that would go on for
-// ever has got through then.
-const patience = 3 * time.Second
+// patience is how long an attempt outside may take that would go on for ever:
+// it has got through then. Any other may take long on a busy machine.
+const (
+	patience = 3 * time.Second
+	longest  = time.Minute
+)
 
 func (w *world) outside(ctx context.Context, c *Case) *attempt {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	limit := longest
+	if c.endless {
+		limit = patience
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	program, args := c.command(w)
 	cmd := exec.CommandContext(ctx, program, args...)
