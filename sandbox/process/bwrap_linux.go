@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -243,8 +244,15 @@ func (b *Bubblewrap) start(args []string, code program, stdio []*os.File, wait f
 	if err := errors.Join(err, w.Close()); err != nil {
 		return err
 	}
+	return forkClean(b.path, args, append(slices.Clone(stdio), r), wait)
+}
+
+// forkClean starts a command with nothing but these descriptors and no
+// environment, and calls wait on the thread whose end would kill it. Wait must
+// do nothing but wait: that thread has a table of descriptors of its own.
+func forkClean(path string, args []string, files []*os.File, wait func(pid int)) error {
 	attr := &syscall.ProcAttr{Dir: "/", Env: []string{}, Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}}
-	for _, f := range append(slices.Clone(stdio), r) {
+	for _, f := range files {
 		attr.Files = append(attr.Files, f.Fd())
 	}
 	started := make(chan error, 1)
@@ -256,8 +264,8 @@ func (b *Bubblewrap) start(args []string, code program, stdio []*os.File, wait f
 		}
 		pid := 0
 		if err == nil {
-			pid, err = syscall.ForkExec(b.path, append([]string{b.path}, args...), attr)
-			unix.CloseRange(3, ^uint(0), 0) // or this copy would hold the pipes open
+			pid, err = syscall.ForkExec(path, append([]string{path}, args...), attr)
+			closeCopies()
 		}
 		started <- err
 		if err == nil {
@@ -265,4 +273,32 @@ func (b *Bubblewrap) start(args []string, code program, stdio []*os.File, wait f
 		}
 	}()
 	return <-started
+}
+
+// closeCopies closes what this thread has copies of, or they would hold open
+// the pipes, and every connection that the host closes meanwhile. Those of the
+// runtime's own poller stay: any thread may come to use them, as when it
+// starts a collection, and the runtime ends the program when they are not
+// there. If it cannot be known which they are, all stay until the thread ends.
+func closeCopies() {
+	list, err := os.ReadDir("/proc/thread-self/fd")
+	if err != nil {
+		return
+	}
+	keep := []uint{}
+	for _, d := range list {
+		to, err := os.Readlink("/proc/thread-self/fd/" + d.Name())
+		if n, nerr := strconv.ParseUint(d.Name(), 10, 32); err == nil && nerr == nil && (to == "anon_inode:[eventpoll]" || to == "anon_inode:[eventfd]") {
+			keep = append(keep, uint(n))
+		}
+	}
+	slices.Sort(keep)
+	from := uint(3)
+	for _, n := range keep {
+		if n > from {
+			unix.CloseRange(from, n-1, 0)
+		}
+		from = max(from, n+1)
+	}
+	unix.CloseRange(from, ^uint(0), 0)
 }

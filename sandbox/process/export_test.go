@@ -2,7 +2,14 @@
 
 package process
 
-import "golang.org/x/sys/unix"
+import (
+	"io"
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 // Spec is what tests adjust to open a hole.
 type Spec = spec
@@ -45,4 +52,32 @@ func Lacking(opts *Options, abi int, filter, thread, reexec error) *Executor {
 	}
 	x.host = func() host { return host{abi, filter, thread, reexec} }
 	return x
+}
+
+// CollectWhileWaiting collects on the thread that waits for a command.
+func CollectWhileWaiting(t interface{ Fatal(...any) }, path string) {
+	r, w, err := os.Pipe() // the poller is there
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	done := make(chan error, 1)
+	err = forkClean(path, nil, []*os.File{w, w, w}, func(pid int) {
+		for range 5 {
+			runtime.GC()
+			time.Sleep(time.Microsecond)
+		}
+		_, err := unix.Wait4(pid, nil, 0, nil)
+		done <- err
+	})
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Read(make([]byte, 1)); err != io.EOF {
+		t.Fatal("the pipe is held open: ", err)
+	}
 }
