@@ -154,3 +154,38 @@ func TestExchange(t *testing.T) {
 	stop.Store(true)
 	all.Wait()
 }
+
+// Case 124: a copy of a workspace that is made through Files holds what may be
+// read and nothing that a link, a second name or a pipe stands for. The same
+// copy by the host's own calls holds the secret: that is the limit which
+// reports state.
+func TestStaging_S2(t *testing.T) {
+	ws, _, f := world(t)
+	stage := func(open func(string) (*os.File, error)) map[string]bool {
+		got := map[string]bool{}
+		require.NoError(t, filepath.WalkDir(ws, func(p string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			name, err := filepath.Rel(ws, p)
+			require.NoError(t, err)
+			in, err := open(name)
+			if err != nil {
+				return nil
+			}
+			defer in.Close()
+			if info, err := in.Stat(); err == nil && info.Mode().IsRegular() {
+				got[name] = true
+			}
+			return nil
+		}))
+		return got
+	}
+	require.Equal(t, map[string]bool{"ok": true, ".gitmodules": true}, stage(f.Open))
+	naive := stage(func(name string) (*os.File, error) {
+		return os.OpenFile(filepath.Join(ws, name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	})
+	for _, name := range []string{"link", "hard", "alias", ".env", filepath.Join("sub", ".ENV"), filepath.Join("sub", "my-secret")} {
+		require.True(t, naive[name], "%s: otherwise this proves nothing", name)
+	}
+}

@@ -287,6 +287,9 @@ func processes() []Case {
 		{ID: "process/output", Number: 137, Area: Process, Claim: sandbox.ProcOutput, Says: "no more output arrives than permitted", args: in("flood", "1048576"),
 			policy: limits(func(p *sandbox.Process) { p.MaxOutput = 64 << 10 }), through: func(_ *world, a *attempt) bool { return len(a.out) > 2*(64<<10) }},
 		{ID: "process/setuid", Number: 138, Area: Process, Claim: sandbox.ProcKernel, Says: "a program with the setuid bit gives no rights", needs: asOther, args: in("via-setuid", "@/shared/suid")},
+		{ID: "process/via-memory", Number: 142, Area: Process, Claim: sandbox.FSRead, Says: "nor a program that exists only in memory", args: in("via-memory", "@/outside/file"), through: leaked},
+		{ID: "process/via-interpreter", Number: 142, Area: Process, Claim: sandbox.FSWrite, Says: "nor a script that the program wrote itself", program: "/bin/sh",
+			args: in("-c", "printf '#!/bin/sh\\nprintf guest > @/outside/file' > @/free/s; chmod +x @/free/s; @/free/s; exec /bin/sh @/free/s"), through: changed("outside/file")},
 		{ID: "process/via-loader", Number: 142, Area: Process, Claim: sandbox.FSRead, Says: "an interpreter or loader changes nothing about what is reached", program: "/bin/sh", args: in("-c", "for l in /lib64/ld-linux-x86-64.so.2 /lib/ld-linux-aarch64.so.1; do [ -e $l ] && exec $l /bin/cat @/outside/file; done"), through: leaked},
 	}
 }

@@ -261,6 +261,21 @@ var operations = map[string]func([]string) error{
 		}
 		return nil
 	},
+	// A program that no path names: memory, filled with another program.
+	"via-memory": func(a []string) error {
+		text, err := os.ReadFile("/bin/cat")
+		if err != nil {
+			return err
+		}
+		fd, err := unix.MemfdCreate("program", 0)
+		if err != nil {
+			return err
+		}
+		if _, err := unix.Write(fd, text); err != nil {
+			return err
+		}
+		return syscall.Exec(fmt.Sprintf("/proc/self/fd/%d", fd), []string{"cat", a[0]}, nil)
+	},
 	"via-setuid": func(a []string) error { return exec.Command(a[0], mark, "euid").Run() },
 	"nothing":    func([]string) error { return nil },
 
