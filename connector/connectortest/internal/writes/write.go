@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -156,14 +157,20 @@ func needsLookup(s *check.Subject) string {
 	return "no change can be looked up"
 }
 
-// noAnswers gives a fault to the changes, and makes every read fail, so that
-// nothing can be looked up.
+// noAnswers gives a fault to the changes, and makes every read after the first of
+// them fail, so that nothing can be looked up. What a connector has to read before
+// it changes something, it can.
 func noAnswers(f fault.Fault) fault.Plan {
+	sent := false
 	return func(_ int, r *http.Request) fault.Fault {
-		if changes(r) {
+		switch {
+		case changes(r):
+			sent = true
 			return f
+		case sent:
+			return fault.Fault{Status: 503}
 		}
-		return fault.Fault{Status: 503}
+		return fault.Fault{}
 	}
 }
 
@@ -263,11 +270,18 @@ func keyOf(d *connector.Declaration, x *check.Exchange) string {
 		return ""
 	}
 	for name := range strings.SplitSeq(strings.TrimPrefix(d.Idempotency.Field, "/"), "/") {
-		m, ok := v.(map[string]any)
-		if !ok {
+		switch m := v.(type) {
+		case map[string]any:
+			v = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(name)]
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i < 0 || i >= len(m) {
+				return ""
+			}
+			v = m[i]
+		default:
 			return ""
 		}
-		v = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(name)]
 	}
 	text, _ := v.(string)
 	return text
