@@ -28,6 +28,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 
 	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
@@ -75,6 +76,8 @@ type Browser struct {
 	end     []context.CancelFunc
 	profile string
 	opts    Options
+	once    sync.Once
+	closed  error
 }
 
 // Start starts a browser. It lives until Close or the end of ctx. opts may be
@@ -141,8 +144,13 @@ func (b *Browser) program() string {
 	return ""
 }
 
-// Close ends the browser and removes its profile.
+// Close ends the browser and removes its profile. Closing again does nothing.
 func (b *Browser) Close() error {
+	b.once.Do(func() { b.closed = b.close() })
+	return b.closed
+}
+
+func (b *Browser) close() error {
 	if b.ctx != nil {
 		_ = chromedp.Cancel(b.ctx) // waits for the process
 	}

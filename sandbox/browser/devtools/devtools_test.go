@@ -274,6 +274,7 @@ func TestHosts(t *testing.T) {
 	d := newDesk(t)
 	t.Setenv("http_proxy", "http://127.0.0.1:1")
 	b := start(t, devtools.Options{Hosts: []string{"desk.invalid"}})
+	defer func() { require.NoError(t, b.Close(), "and once more at the end of the test") }()
 	for _, address := range []string{strings.Replace(d.URL, "127.0.0.1", "localhost.test", 1), "file:///etc/passwd", "http://user@127.0.0.1/", "chrome://version"} {
 		_, err := b.Open(t.Context(), address+"/tickets/new?trap=plain")
 		require.Error(t, err, address)
