@@ -32,6 +32,7 @@ func runc(t *testing.T) *process.OCI {
 // Where it does not, every claim is none and every start that requires one is
 // refused, which the suite checks, too.
 func TestOCI_S6(t *testing.T) {
+	t.Setenv("TMPDIR", workspace(t)) // where bundles are: what another run left does not count
 	o := runc(t)
 	rep, err := o.Probe(t.Context(), rules(t, workspace(t), nil))
 	require.NoError(t, err)

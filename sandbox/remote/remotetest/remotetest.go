@@ -85,9 +85,9 @@ func (b *bench) shell(script string, change func(*sandbox.Policy)) (*remote.Requ
 }
 
 func (b *bench) run(ctx context.Context, q *remote.Request, in string) (*remote.Outcome, string, error) {
-	var out bytes.Buffer
-	got, err := b.s.Run(ctx, q, remote.Streams{Stdin: strings.NewReader(in), Stdout: &out, Stderr: &out})
-	return got, out.String(), err
+	var out, errs bytes.Buffer // a service may write both at once
+	got, err := b.s.Run(ctx, q, remote.Streams{Stdin: strings.NewReader(in), Stdout: &out, Stderr: &errs})
+	return got, out.String() + errs.String(), err
 }
 
 func probed(b *bench) {
