@@ -363,3 +363,24 @@ func TestMayApprove_W1_E7(t *testing.T) {
 	require.ErrorIs(t, err, toolresult.AuthenticationRequired)
 	require.Zero(t, o.desk.count())
 }
+
+// W1: where the endpoint begins is part of what is shown and approved: the same
+// change below another path is another one.
+func TestBaseIsApproved_W1(t *testing.T) {
+	policy := authztest.Policy(func(r *authz.Request) (authz.Decision, error) {
+		d, err := allowInc(r)
+		d.Verdict = authz.AllowWithApproval
+		return d, err
+	})
+	digests := map[string]string{}
+	for _, base := range []string{"", "/tenant-a", "/tenant-b"} {
+		d := &desk{}
+		w := newWorld(t, setup{handler: d.ServeHTTP, base: base, policy: policy, caps: []connector.Capability{createTicket()}, opts: connector.Options{Approvals: &authz.MemoryApprovals{}}})
+		r := w.keyed("tickets.create", key, args)
+		require.Equal(t, toolresult.ApprovalRequired, r.Error.Code, "%v", r.Err())
+		step := r.Error.Approval
+		require.Contains(t, step.Rendering, "POST http://provider.test:80"+base+"/issues.json")
+		require.NotContains(t, digests, step.Digest)
+		digests[step.Digest] = base
+	}
+}

@@ -46,6 +46,7 @@ type setup struct {
 	policy  authz.Policy
 	caps    []connector.Capability
 	handler http.HandlerFunc
+	base    string // behind the provider's origin
 	opts    connector.Options
 }
 
@@ -90,6 +91,7 @@ func tryWorld(t testing.TB, s setup) (*world, error) {
 		s.handler(rw, r)
 	}))
 	opts := s.opts
+	profile.BaseURL += s.base
 	opts.Endpoints, opts.Egress, opts.Credentials, opts.Forgetful = []egress.Profile{profile}, eg, w.broker, true
 	if opts.Operations == nil {
 		opts.Operations = w.store

@@ -39,7 +39,8 @@ type Resource struct {
 	// never made by reading a resource.
 	Capability string
 
-	// Arguments are further arguments of the capability.
+	// Arguments are further arguments of the capability. No variable of the URI
+	// is among them.
 	Arguments map[string]any
 
 	// Name, Title, Description and MIMEType are for lists. An empty Name is the
@@ -80,6 +81,11 @@ func newResources(list []Resource) ([]resource, error) {
 		if strings.Contains(r.URI, "{") {
 			if x.template, err = uritemplate.New(r.URI); err != nil {
 				return nil, fmt.Errorf("mcpadapter: the template %q: %w", r.URI, err)
+			}
+			for _, name := range x.template.Varnames() {
+				if _, fixed := r.Arguments[name]; fixed {
+					return nil, fmt.Errorf("mcpadapter: the template %q lets a client choose %q, which Arguments fix", r.URI, name)
+				}
 			}
 		}
 		out = append(out, x)

@@ -107,6 +107,7 @@ func TestNewRefusesResources_A7(t *testing.T) {
 		"nothing":                 {Resources: []mcpadapter.Resource{{URI: "note://{id}", Capability: "notes.nope"}}},
 		"no URI":                  {Resources: []mcpadapter.Resource{{URI: "notes", Capability: "notes.read"}}},
 		"a bad template":          {Resources: []mcpadapter.Resource{{URI: "note://{id", Capability: "notes.read"}}},
+		"a fixed variable":        {Resources: []mcpadapter.Resource{{URI: "note://{id}", Capability: "notes.read", Arguments: map[string]any{"id": "1"}}}},
 		"an artifact":             {Resources: []mcpadapter.Resource{{URI: "artifact://{id}", Capability: "notes.read"}}},
 		"a name twice":            {Prompts: []mcpadapter.Prompt{{Name: "p", Capability: "notes.read"}, {Name: "p", Capability: "notes.tool"}}},
 		"a short key":             {StateKey: "k", StateKeys: map[string][]byte{"k": make([]byte, 16)}},

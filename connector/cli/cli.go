@@ -23,7 +23,7 @@
 //
 // The executor runs the program under the rules: with its files, its hosts, its
 // time and its variables. Env gives the caller's credential as variables; what
-// the program prints is rid of them. Rules and executor are asked before a
+// the program prints is rid of those of at least 8 bytes. Rules and executor are asked before a
 // change is recorded as sent, so that a sandbox that refuses is no unknown
 // effect.
 //
@@ -45,6 +45,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -230,13 +231,8 @@ func (c *Connector) prepare(ctx context.Context, call *connector.Call, k *comman
 	}
 	p := &c.program
 	r := &run{command: sandbox.Command{Path: p.Path, Dir: p.Dir, Pins: p.Pins, Args: args}}
-	if p.Env != nil {
-		if r.command.Env, err = p.Env(ctx, call.Principal()); err != nil {
-			return nil, err
-		}
-		for _, v := range r.command.Env {
-			r.secret(v)
-		}
+	if err := c.environment(ctx, call.Principal(), r); err != nil {
+		return nil, err
 	}
 	r.out.left, r.er.left = p.Rules.MaxOutput, min(p.Rules.MaxOutput, 64<<10)
 	r.command.Stdout, r.command.Stderr = &r.out, &r.er
@@ -248,6 +244,22 @@ func (c *Connector) prepare(ctx context.Context, call *connector.Call, k *comman
 		return nil, err
 	}
 	return r, rep.Check(p.Rules, &r.command)
+}
+
+// environment asks for the caller's variables, and remembers them as secrets, the
+// longest first: one may be the beginning of another.
+func (c *Connector) environment(ctx context.Context, who authz.Principal, r *run) (err error) {
+	if c.program.Env == nil {
+		return nil
+	}
+	if r.command.Env, err = c.program.Env(ctx, who); err != nil {
+		return err
+	}
+	for _, v := range r.command.Env {
+		r.secret(v)
+	}
+	slices.SortFunc(r.secrets, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	return nil
 }
 
 func (r *run) start(ctx context.Context, x sandbox.Executor, rules *sandbox.Rules) (*sandbox.Result, error) {

@@ -348,3 +348,14 @@ func FuzzVector(f *testing.F) {
 		require.True(t, strings.HasPrefix(args[2], "--b="))
 	})
 }
+
+// R10: a secret that is the beginning of another leaves no rest of it, in
+// whichever order the variables come.
+func TestOverlappingSecrets_R10(t *testing.T) {
+	env := map[string]string{"A": "canary-1", "B": "canary-1-and-more", "C": "canary-1-and-more-\"still\"", "SHORT": "abc"}
+	for range 20 {
+		got, err := cli.Redacted(env, `canary-1 canary-1-and-more canary-1-and-more-"still" canary-1-and-more-\"still\" abc`)
+		require.NoError(t, err)
+		require.Equal(t, "[redacted] [redacted] [redacted] [redacted] abc", got)
+	}
+}

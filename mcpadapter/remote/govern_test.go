@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -168,12 +169,21 @@ type consenting struct {
 	token string
 	asked []string
 	fail  error
+
+	broken, spent error // of the source, and of its token
 }
+
+func (c *consenting) Token() (*oauth2.Token, error) { return nil, c.spent }
 
 func (c *consenting) TokenSource(context.Context) (oauth2.TokenSource, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.token == "" {
+	switch {
+	case c.broken != nil:
+		return nil, c.broken
+	case c.spent != nil:
+		return c, nil
+	case c.token == "":
 		return nil, nil
 	}
 	return oauth2.StaticTokenSource(&oauth2.Token{AccessToken: c.token}), nil
@@ -193,7 +203,9 @@ func (c *consenting) Authorize(_ context.Context, _ *http.Request, r *http.Respo
 // fails with a named step; the next one has the token, which stays at its origin.
 func TestOAuthBroker_C5_C6_M5(t *testing.T) {
 	inner := &hostile{tools: `[{"name":"read","inputSchema":{"type":"object"}}]`, result: `{"content":[]}`}
+	var arrived atomic.Int64
 	h := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		arrived.Add(1)
 		if r.Header.Get("Authorization") != "Bearer "+canary {
 			rw.Header().Set("WWW-Authenticate", `Bearer resource_metadata="x"`)
 			rw.WriteHeader(http.StatusUnauthorized)
@@ -223,6 +235,21 @@ func TestOAuthBroker_C5_C6_M5(t *testing.T) {
 	client.token, client.fail = "", errors.New("the person said no")
 	require.Equal(t, toolresult.ConnectionRequired, call().Error.Code)
 	require.Len(t, client.asked, 2)
+
+	// C5: a credential that cannot be renewed now is no reason to ask as nobody.
+	sent := arrived.Load()
+	for _, fault := range []*consenting{{broken: errors.New("no discovery")}, {spent: errors.New("the issuer is down")}} {
+		client.broken, client.spent = fault.broken, fault.spent
+		r := call()
+		require.NotNil(t, r.Error)
+		require.NotEqual(t, toolresult.ConnectionRequired, r.Error.Code, "the account is not gone")
+		require.Equal(t, sent, arrived.Load(), "nothing is sent")
+		require.Len(t, client.asked, 2, "nobody is asked for a consent")
+	}
+	client.broken, client.spent = nil, &oauth2.RetrieveError{ErrorCode: "invalid_grant"}
+	require.Equal(t, toolresult.ConnectionRequired, call().Error.Code, "it is over: the server says what it wants")
+	require.Len(t, client.asked, 3)
+	client.spent = nil
 
 	// The broker by itself.
 	res, err := broker.Resolve(t.Context(), &credential.ResolveRequest{Principal: w.alice})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
+	"golang.org/x/oauth2"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/authz/credential"
@@ -154,15 +155,30 @@ func (o *OAuth) Apply(ctx context.Context, handle credential.Handle, origin stri
 		return toolresult.NewError(toolresult.EgressDenied, "the credential is for another origin")
 	}
 	ts, err := h.TokenSource(ctx)
-	if err != nil || ts == nil {
+	switch {
+	case err != nil:
+		return notRenewed(err)
+	case ts == nil:
 		return nil // without a token the server says what it wants
 	}
 	token, err := ts.Token()
-	if err != nil || token == nil || token.AccessToken == "" {
+	var refused *oauth2.RetrieveError
+	switch {
+	case errors.As(err, &refused) && refused.ErrorCode == "invalid_grant":
+		return nil // it is over: the server says what it wants
+	case err != nil:
+		return notRenewed(err)
+	case token == nil || token.AccessToken == "":
 		return nil
 	}
 	req.Header.Set("Authorization", "Bearer "+token.AccessToken)
 	return nil
+}
+
+// notRenewed keeps a request at home whose account has a credential that cannot be
+// had now: sent without, it would be answered as nobody's.
+func notRenewed(err error) error {
+	return toolresult.WrapError(toolresult.ProviderUnavailable, "the account's credential cannot be renewed now", err)
 }
 
 // Check implements [credential.Broker].
