@@ -85,7 +85,7 @@ func TestPages_P1_R5(t *testing.T) {
 	}
 }
 
-// A search that authorization narrowed says so, found something or not.
+// R6: a search that authorization narrowed says so, found something or not.
 func TestNarrowedSearch_R6(t *testing.T) {
 	for _, row := range []struct {
 		why, body string

@@ -170,7 +170,7 @@ func TestApprovalIsRefusedWithItsRendering_W1(t *testing.T) {
 	require.Zero(t, d.count())
 }
 
-// The receipt is lost: the effect is unknown, a repeat sends nothing, a reworded
+// R4, W3: the receipt is lost: the effect is unknown, a repeat sends nothing, a reworded
 // one is refused, and the look-up finds out.
 func TestLostReceipt_W3_R4(t *testing.T) {
 	d := &desk{hidden: true, create: func(rw http.ResponseWriter, apply func() int) { apply(); hijack(rw) }}

@@ -29,7 +29,7 @@ func honest(ctx context.Context, c *connector.ReadCall, in CreateTicket, op oper
 	return (&creator{"cf_1"}).Reconcile(ctx, c, in, op)
 }
 
-// Each of these write connectors compiles and is wrong. None of them makes two
+// W3, W5, W6, K3: each of these write connectors compiles and is wrong. None of them makes two
 // changes, and none gets a false answer through.
 func TestWrongWriters_W3_W5_W6_K3(t *testing.T) {
 	applied := func() *connector.Receipt[Ticket] { return connector.Applied(Ticket{ID: 1}, "1") }
@@ -80,6 +80,7 @@ func TestWrongWriters_W3_W5_W6_K3(t *testing.T) {
 			}, look: func(context.Context, *connector.ReadCall, CreateTicket, operation.Operation) (*connector.Evidence[Ticket], error) {
 				return connector.DidNotHappen[Ticket](), nil
 			}},
+		// W6: to search first is no idempotency: what was found is not what was made.
 		{why: "search before create, reported as success", code: toolresult.OutcomeUnknown, effect: toolresult.EffectUnknown, breach: "did not see",
 			send: func(ctx context.Context, c *connector.WriteCall, _ CreateTicket) (*connector.Receipt[Ticket], error) {
 				_, err := c.Reader().Get(ctx, "/issues.json", connector.Params{"project_id": "inc", "cf_1": "x"}, nil)

@@ -102,6 +102,7 @@ capabilities:
       - {pattern: "POST /tickets/{id}", effect: changes, unscoped: "it is a test", within: [id]}
 `
 
+// K3: every guarantee that a capability declares can be said in a manifest.
 func TestManifestSaysEverything_K3(t *testing.T) {
 	m, err := connector.ParseManifest([]byte(wholeYAML))
 	require.NoError(t, err)

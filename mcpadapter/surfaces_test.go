@@ -77,7 +77,7 @@ func answerOf(t *testing.T, v functioncall.Vendor, tool, args string) []byte {
 // provider was asked, the id of an operation, and the sealed cursor.
 var perCall = regexp.MustCompile(`"(call_id|fetched_at|operation_id|next_cursor)":"[^"]*"`)
 
-// The same call gives the same envelope on every surface, for every capability
+// M3: the same call gives the same envelope on every surface, for every capability
 // and every meaning.
 func TestSameEnvelopeOnEverySurface_M3(t *testing.T) {
 	for _, row := range means {

@@ -13,7 +13,7 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
-// A text that two readers read differently has no Document, and the error says
+// L1: a text that two readers read differently has no Document, and the error says
 // where and what to do.
 func TestUnreadable_L1(t *testing.T) {
 	for _, row := range []struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
-// The table is a promise to peers and to dashboards: each row was read once
+// E1: the table is a promise to peers and to dashboards: each row was read once
 // by a person and is written down here a second time.
 func TestTaxonomy_E1(t *testing.T) {
 	want := strings.Fields(`
@@ -178,6 +178,8 @@ func TestFailureIsNeverEmptySuccess_E5(t *testing.T) {
 	}
 }
 
+// E6: errors.Is and errors.As find codes through wrapping, and a context's end
+// maps itself.
 func TestErrorsIsAndAs_E6(t *testing.T) {
 	limited := fmt.Errorf("search: %w", errors.Join(errors.New("x"), toolresult.NewError(toolresult.RateLimited, "slow down").WithRetryAfter(time.Second)))
 	require.ErrorIs(t, limited, toolresult.RateLimited)

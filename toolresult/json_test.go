@@ -209,7 +209,7 @@ func TestUnfamiliarWords_R4(t *testing.T) {
 	require.Equal(t, "unknown unverified untrusted Meaning(99)", strings.Join([]string{toolresult.Disposition(99).String(), toolresult.Verification(99).String(), toolresult.Trust(99).String(), toolresult.Meaning(99).String()}, " "))
 }
 
-// The five meanings (and the two of a change that is not finished) from the
+// R2, R3: the five meanings (and the two of a change that is not finished) from the
 // envelope alone.
 func TestMeaning_R2_R3(t *testing.T) {
 	gapsInAnAppliedChange := applied()

@@ -18,6 +18,7 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
+// R9: the record for audit keeps status, coverage and effect, and no content.
 func TestRecordGolden_R9(t *testing.T) {
 	for name, r := range golden() {
 		got, err := json.Marshal(r.Record())

@@ -78,7 +78,7 @@ func TestEveryResult_R1_R2_R5_R11(t *testing.T) {
 	})
 }
 
-// Members of a newer peer pass the schema and the decoder at every place, and
+// R11: members of a newer peer pass the schema and the decoder at every place, and
 // come back where they were kept.
 func TestUnknownMembers_R11(t *testing.T) {
 	accepts := schemas(t)
@@ -333,7 +333,7 @@ func (row *rule) write(t require.TestingT) []byte {
 	return text
 }
 
-// Validate and the schema refuse each broken rule, and neither the unbroken result.
+// R3, R4, R5, R7: Validate and the schema refuse each broken rule, and neither the unbroken result.
 func TestRules_R3_R4_R5_R7_R11_E4(t *testing.T) {
 	accepts := schemas(t)
 	for _, row := range rules {

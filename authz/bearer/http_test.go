@@ -27,7 +27,7 @@ func scoped(s *setup) {
 	}
 }
 
-// How a token may be presented.
+// A1: how a token may be presented: in the header, once.
 func TestPresenting_A1(t *testing.T) {
 	w := newWorld(t)
 	token := w.as.Token(resource, "alice")

@@ -314,7 +314,7 @@ func TestOneAnswerForEveryInvalidToken_H1_12(t *testing.T) {
 	require.Len(t, texts, 1)
 }
 
-// H1-25: A key of one issuer verifies no token of another, and each issuer has its own
+// A2, H1-25: A key of one issuer verifies no token of another, and each issuer has its own
 // list of algorithms.
 func TestSeveralIssuers_A2_H1_25(t *testing.T) {
 	other := newWorld(t).as
