@@ -283,9 +283,10 @@ func (m *Manager) Check(ctx context.Context, h credential.Handle) error {
 }
 
 // Rejected implements [credential.BrokerWithRejection]: the provider answered
-// 401 to a request with this credential. The access token is replaced before it is used again, unless that
-// has happened already: once in five minutes at most, since some providers say
-// 401 where they mean 403. Nothing is sent by Rejected itself.
+// 401 to a request with this credential. The access token is replaced before it
+// is used again, unless that has happened already: once in five minutes at most,
+// since some providers say 401 where they mean 403. Nothing is sent by Rejected
+// itself.
 func (m *Manager) Rejected(ctx context.Context, h credential.Handle) error {
 	u, err := m.lookup(h)
 	if err != nil {
