@@ -211,19 +211,9 @@ func (v *Invoker) answer(ctx context.Context, req *ApproveRequest, no bool) (aut
 }
 
 func (p *path) give(ctx context.Context, req *ApproveRequest, no bool) (authz.Approval, error) {
-	if err := p.principal(ctx); err != nil {
-		return authz.Approval{}, err
-	}
-	store := p.v.opts.Approvals
-	if store == nil {
-		return authz.Approval{}, noApproval()
-	}
-	a, err := store.Approval(ctx, p.req.Principal.Key().Tenant, req.ID)
+	a, err := p.ofTenant(ctx, req.ID)
 	if err != nil {
-		if toolresult.Code(err) == toolresult.NotFound {
-			return authz.Approval{}, noApproval()
-		}
-		return authz.Approval{}, toolresult.WrapError(toolresult.PolicyUnavailable, "the approvals cannot be read now", err)
+		return authz.Approval{}, err
 	}
 	if err := p.mayAnswer(ctx, a, no); err != nil {
 		return authz.Approval{}, err
@@ -240,7 +230,7 @@ func (p *path) give(ctx context.Context, req *ApproveRequest, no bool) (authz.Ap
 	}
 	a.Approver, a.Approved, a.Refused = p.req.Principal.Key(), time.Now().UTC(), no
 	a.Expires = a.Approved.Add(p.v.opts.ApprovalLife)
-	kept, err := store.PutApproval(ctx, a)
+	kept, err := p.v.opts.Approvals.PutApproval(ctx, a)
 	if errors.Is(err, authz.ErrApprovalVersion) {
 		return authz.Approval{}, toolresult.NewError(toolresult.Conflict, "the approval has changed in the meantime; look at it again")
 	}
@@ -290,20 +280,11 @@ func (p *path) mayApprove(ctx context.Context, a authz.Approval) error {
 // is safe for concurrent use.
 func (v *Invoker) MayApprove(ctx context.Context, who authz.Principal, id string) (authz.Approval, error) {
 	p := v.start(&InvokeRequest{Principal: who, Surface: "approval"})
-	if err := p.principal(ctx); err != nil {
-		return authz.Approval{}, err
+	a, err := p.ofTenant(ctx, id)
+	if err == nil {
+		err = p.mayApprove(ctx, a)
 	}
-	if v.opts.Approvals == nil {
-		return authz.Approval{}, noApproval()
-	}
-	a, err := v.opts.Approvals.Approval(ctx, who.Key().Tenant, id)
-	switch {
-	case toolresult.Code(err) == toolresult.NotFound:
-		return authz.Approval{}, noApproval()
-	case err != nil:
-		return authz.Approval{}, toolresult.WrapError(toolresult.PolicyUnavailable, "the approvals cannot be read now", err)
-	}
-	if err := p.mayApprove(ctx, a); err != nil {
+	if err != nil {
 		return authz.Approval{}, err
 	}
 	return a, nil
@@ -314,23 +295,30 @@ func (v *Invoker) MayApprove(ctx context.Context, who authz.Principal, id string
 // as is one that is not there. It changes nothing and is not recorded.
 func (v *Invoker) Approval(ctx context.Context, who authz.Principal, id string) (authz.Approval, error) {
 	p := v.start(&InvokeRequest{Principal: who, Surface: "approval"})
+	a, err := p.ofTenant(ctx, id)
+	if err == nil && a.Statement.Requester != who.Key() {
+		err = p.mayApprove(ctx, a)
+	}
+	if err != nil {
+		return authz.Approval{}, err
+	}
+	return a, nil
+}
+
+// ofTenant returns an approval of the caller's tenant, whoever may see it.
+func (p *path) ofTenant(ctx context.Context, id string) (authz.Approval, error) {
 	if err := p.principal(ctx); err != nil {
 		return authz.Approval{}, err
 	}
-	if v.opts.Approvals == nil {
+	if p.v.opts.Approvals == nil {
 		return authz.Approval{}, noApproval()
 	}
-	a, err := v.opts.Approvals.Approval(ctx, who.Key().Tenant, id)
+	a, err := p.v.opts.Approvals.Approval(ctx, p.req.Principal.Key().Tenant, id)
 	switch {
 	case toolresult.Code(err) == toolresult.NotFound:
 		return authz.Approval{}, noApproval()
 	case err != nil:
 		return authz.Approval{}, toolresult.WrapError(toolresult.PolicyUnavailable, "the approvals cannot be read now", err)
-	case a.Statement.Requester == who.Key():
-		return a, nil
-	}
-	if err := p.mayApprove(ctx, a); err != nil {
-		return authz.Approval{}, err
 	}
 	return a, nil
 }

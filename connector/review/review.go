@@ -11,8 +11,8 @@
 //
 // The list at / holds what waits for an answer that the viewer may give. The page
 // of one question shows the rendering byte for byte, says when it ends, and, where
-// another question for the same objects by the same requester waits, what differs
-// between the two. The answer carries the digest of what was shown, so that
+// another question for the same objects by the same requester waits (the oldest
+// five of them), what differs between the two. The answer carries the digest of what was shown, so that
 // nobody approves what they have not seen.
 //
 // Pages work without scripts. Answers are taken from the page's own origin only,
@@ -38,8 +38,9 @@ import (
 )
 
 const (
-	mostShown = 100     // questions in the list
-	maxForm   = 4 << 10 // bytes of an answer
+	mostShown  = 100     // questions in the list
+	mostOthers = 5       // wordings that are compared on one page
+	maxForm    = 4 << 10 // bytes of an answer
 )
 
 // Options are options of New. The zero value is ready.
@@ -158,15 +159,19 @@ func (h *Handler) showOne(w http.ResponseWriter, r *http.Request, who authz.Prin
 		return
 	}
 	view := question{Approval: a, Digest: a.Statement.Digest(), Own: a.Statement.Requester == who.Key(), Now: time.Now()}
+	_, err = h.inv.MayApprove(r.Context(), who, a.ID)
+	if err != nil && toolresult.Code(err) != toolresult.NotFound {
+		h.fail(w, err)
+		return
+	}
+	view.May = err == nil // who may answer, and is not only its requester
 	waiting, err := h.inv.Approvals(r.Context(), who, mostShown)
 	if err != nil && toolresult.Code(err) != toolresult.ResultTooLarge {
 		h.fail(w, err)
 		return
 	}
 	for _, b := range waiting {
-		if b.ID == a.ID {
-			view.May = true // who may answer, and is not only its requester
-		} else if sameMatter(a, b) {
+		if len(view.Others) < mostOthers && b.ID != a.ID && sameMatter(a, b) {
 			view.Others = append(view.Others, other{b.ID, b.Asked, diff(b.Rendering, a.Rendering)})
 		}
 	}

@@ -3,6 +3,7 @@ package review_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -218,6 +219,19 @@ func TestOver_W1(t *testing.T) {
 		require.Equal(t, http.StatusConflict, o.do("boss", "POST", "/"+step.ID, form).Code, "a yes after a no")
 		require.Zero(t, o.posts)
 	})
+}
+
+// W1: a question behind the first hundred is answered like any other.
+func TestMany_W1(t *testing.T) {
+	o := newOffice(t, nil)
+	var last *toolresult.ApprovalStep
+	for i := range 120 {
+		last = o.ask(fmt.Sprintf("key-%d", i), fmt.Sprintf("ticket %d", i)).Error.Approval
+	}
+	require.Contains(t, o.do("boss", "GET", "/", nil).Body.String(), "There are more than can be shown here")
+	require.Contains(t, o.do("boss", "GET", "/"+last.ID, nil).Body.String(), `value="approve"`)
+	require.Equal(t, 200, o.answer("boss", last.ID, "approve").Code)
+	require.Equal(t, toolresult.EffectApplied, o.ask("key-119", "ticket 119").Effect.Disposition)
 }
 
 // Another wording of the same matter is shown with what differs.
