@@ -24,6 +24,8 @@ func TestWrite(t *testing.T) {
 	require.NotContains(t, csp, "unsafe")
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 	require.Equal(t, "no-referrer", w.Header().Get("Referrer-Policy"))
+	require.Equal(t, "DENY", w.Header().Get("X-Frame-Options"))
+	require.Contains(t, w.Body.String(), `<meta name="robots" content="noindex, nofollow">`)
 }
 
 // A page that cannot be rendered says nothing of why, and none of it is sent.

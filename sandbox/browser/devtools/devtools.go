@@ -113,7 +113,7 @@ func (b *Browser) flags() []chromedp.ExecAllocatorOption {
 	}
 	flags := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.UserDataDir(b.profile), chromedp.WindowSize(w, h),
-		chromedp.Env("HOME="+b.profile, "PATH="+os.Getenv("PATH"), "LANG="+os.Getenv("LANG")),
+		chromedp.NoInheritEnv, chromedp.Env("HOME="+b.profile, "PATH="+os.Getenv("PATH"), "LANG="+os.Getenv("LANG")),
 		chromedp.Flag("host-resolver-rules", rules),
 		chromedp.Flag("no-proxy-server", b.opts.Proxy == ""),
 		chromedp.Flag("disable-extensions", true),

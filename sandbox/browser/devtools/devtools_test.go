@@ -1,14 +1,18 @@
 package devtools_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -279,4 +283,48 @@ func TestHosts(t *testing.T) {
 		_, err := b.Open(t.Context(), address+"/tickets/new?trap=plain")
 		require.Error(t, err, address)
 	}
+}
+
+// The browser is given no variable of the host's: its secrets are in there.
+func TestEnvironment_S2(t *testing.T) {
+	t.Setenv("HOST_SECRET", "canary-of-the-host")
+	start(t, devtools.Options{})
+	seen := 0
+	all, err := filepath.Glob("/proc/[0-9]*")
+	require.NoError(t, err)
+	for _, dir := range all {
+		status, err1 := os.ReadFile(dir + "/status")
+		name, err2 := os.ReadFile(dir + "/cmdline")
+		env, err3 := os.ReadFile(dir + "/environ")
+		if err1 != nil || err2 != nil || err3 != nil || !strings.Contains(string(status), fmt.Sprintf("\nPPid:\t%d\n", os.Getpid())) || !bytes.Contains(name, []byte("drawbridge-browser-")) {
+			continue
+		}
+		seen++
+		require.NotContains(t, string(env), "canary-of-the-host")
+		require.Contains(t, string(env), "HOME=")
+	}
+	if runtime.GOOS == "linux" {
+		require.NotZero(t, seen, "the browser is a child of this process")
+	}
+}
+
+// What a page offers for download does not get to disk.
+func TestNoDownloads_S8(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		w.Header().Set("Content-Disposition", `attachment; filename="canary.bin"`)
+		_, _ = w.Write(bytes.Repeat([]byte("canary"), 1<<12))
+	}))
+	defer server.Close()
+	b := start(t, devtools.Options{})
+	_, err := b.Open(t.Context(), server.URL)
+	require.Error(t, err)
+	require.NotZero(t, asked)
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		require.NotContains(t, path, "canary")
+		return nil // what the browser removes meanwhile is no matter
+	}))
 }
