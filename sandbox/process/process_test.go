@@ -23,6 +23,9 @@ var self process.Self
 
 func TestMain(m *testing.M) {
 	sandboxtest.Guest()
+	if len(os.Args) == 3 && os.Args[1] == traced {
+		beTraced(os.Args[2])
+	}
 	self = process.Init()
 	goleak.VerifyTestMain(m)
 }

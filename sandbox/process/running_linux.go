@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -126,16 +127,33 @@ func (p *running) serve(ctx context.Context, proxy sandbox.Proxy, l net.Listener
 
 // reap waits until the program is a zombie, kills what is left of its group
 // while the number is still its own, and takes its status.
+//
+// Where no filter forbids it, a thread of the program can make this process its
+// tracer. Such a thread must be waited for by its own number, or the program
+// never becomes a zombie; and when it stops, only its tracer could let it go on.
+// It is asked for by group, therefore: the program leads one, cannot leave it,
+// and nothing else in it is a child of this process.
 func (p *running) reap(pid int) ending {
 	for {
-		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if err == nil {
-			break
-		}
-		if err != unix.EINTR {
+		c, err := changed(unix.P_PGID, pid, unix.WEXITED|unix.WNOWAIT)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
 			return ending{err: err}
+		case c.over() && int(c.pid) == pid:
+			return p.take(pid)
+		case c.over():
+			changed(unix.P_PID, int(c.pid), unix.WEXITED)
+		default:
+			p.Kill()
+			changed(unix.P_PID, int(c.pid), unix.WSTOPPED|unix.WNOHANG) // or it would be told again
 		}
 	}
+}
+
+// take ends the group of a zombie and takes its status.
+func (p *running) take(pid int) ending {
 	p.Kill()
 	p.mu.Lock()
 	p.pid = 0
@@ -146,4 +164,24 @@ func (p *running) reap(pid int) ending {
 	}
 	state, err := proc.Wait()
 	return ending{state, err}
+}
+
+// child is the kernel's siginfo_t for SIGCHLD, up to the number.
+type child struct {
+	signo, errno, code int32
+	_                  [(unsafe.Sizeof(uintptr(0)) - 4) / 4]int32 // the rest is aligned as a pointer
+	pid                int32
+	_                  [112]byte
+}
+
+func (c *child) over() bool { return c.code >= cldExited && c.code <= cldDumped }
+
+// Of <asm-generic/siginfo.h>: CLD_EXITED, CLD_KILLED, CLD_DUMPED.
+const cldExited, cldDumped = 1, 3
+
+// changed waits for a child or a thread that this process traces.
+func changed(kind, id, options int) (child, error) {
+	var c child
+	err := unix.Waitid(kind, id, (*unix.Siginfo)(unsafe.Pointer(&c)), options|unix.WALL, nil)
+	return c, err
 }

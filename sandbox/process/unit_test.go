@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -465,6 +466,63 @@ func TestKill(t *testing.T) {
 
 // Acceptance 4: the texts that the source blocks see few of the known
 // spellings; the report calls them auxiliary.
+// S6: a program that makes the host its tracer cannot keep it waiting. Its
+// thread is another than the first, which the kernel hides behind the first
+// until its tracer has asked for it; or it stops, and would stay so.
+func TestHostMadeTracer_S6(t *testing.T) {
+	for _, how := range []string{"thread", "stopped"} {
+		t.Run(how, func(t *testing.T) {
+			x, ok := needs(t, process.Reexec, nil)
+			if !ok {
+				return
+			}
+			process.Weaken(x, func(s *process.Spec) { s.Filter = nil })
+			ws := workspace(t)
+			text, err := os.ReadFile("/proc/self/exe")
+			require.NoError(t, err)
+			exe := filepath.Join(ws, "program")
+			require.NoError(t, os.WriteFile(exe, text, 0o755))
+			r := rules(t, ws, func(p *sandbox.Policy) { p.Process.Timeout = time.Minute })
+			res := run(t, x, r, &sandbox.Command{Path: exe, Args: []string{traced, how}})
+			require.False(t, res.TimedOut)
+			if how == "thread" {
+				require.Equal(t, 3, res.ExitCode)
+			} else {
+				require.Equal(t, syscall.SIGKILL.String(), res.Signal)
+			}
+		})
+	}
+}
+
+// traced is how this binary knows that it is to be traced.
+const traced = "make-the-host-my-tracer"
+
+// beTraced makes the parent the tracer of a thread, and ends by status 3.
+func beTraced(how string) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			beTraced(how) // keeps the first thread
+		}
+		all := unix.Sigset_t{}
+		for i := range all.Val {
+			all.Val[i] = ^all.Val[i] // the runtime's own signals would stop it
+		}
+		if err := unix.PthreadSigmask(unix.SIG_BLOCK, &all, nil); err != nil {
+			os.Exit(4)
+		}
+		if _, _, e := unix.RawSyscall(unix.SYS_PTRACE, unix.PTRACE_TRACEME, 0, 0); e != 0 {
+			os.Exit(5)
+		}
+		if how == "stopped" {
+			unix.PthreadSigmask(unix.SIG_UNBLOCK, &all, nil)
+			unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGUSR1)
+		}
+		os.Exit(3)
+	}()
+	select {}
+}
+
 func TestBlockedCommandsAreAdvice(t *testing.T) {
 	matched, all := sandboxtest.Matched([]string{"sudo", "rm -rf /", "chmod -R 777"})
 	require.Less(t, matched, all/4)

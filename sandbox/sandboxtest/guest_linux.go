@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -71,6 +72,34 @@ func dial(d *net.Dialer, network, addr string) error {
 	defer c.Close()
 	_, err = c.Write([]byte("guest"))
 	return err
+}
+
+// onFirst runs f on the process's first thread: the parent, once it traces
+// another, would have to know the number of that thread to see this process end.
+func onFirst(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			done <- f()
+		} else {
+			done <- onFirst(f) // while this thread is taken
+		}
+	}()
+	return <-done
+}
+
+// traceMe makes the parent the tracer. A signal to this thread, and the Go
+// runtime sends some, would then stop it for ever.
+func traceMe() error {
+	var all unix.Sigset_t
+	for i := range all.Val {
+		all.Val[i] = ^all.Val[i]
+	}
+	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &all, nil); err != nil {
+		return err
+	}
+	return raw(unix.SYS_PTRACE, unix.PTRACE_TRACEME)
 }
 
 var operations = map[string]func([]string) error{
@@ -215,7 +244,7 @@ var operations = map[string]func([]string) error{
 	},
 
 	// the kernel
-	"trace-me": func([]string) error { return raw(unix.SYS_PTRACE, unix.PTRACE_TRACEME) },
+	"trace-me": func([]string) error { return onFirst(traceMe) },
 	"unshare":  func([]string) error { return reached(raw(unix.SYS_UNSHARE, unix.CLONE_NEWUSER)) }, // a program with threads gets another error
 	"clone": func([]string) error {
 		cmd := exec.Command(os.Args[0], mark, "nothing")
