@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/connector/operation"
+	"github.com/drawbridge-sdk/drawbridge/internal/defuse"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
@@ -76,14 +78,15 @@ func (p *path) approve(ctx context.Context, intent *operation.Record, d *draft) 
 	if p.needsApproval() == "" {
 		return nil // it is named, fits, and is not needed any more
 	}
+	fresh := p.draftApproval(now, intent, d)
 	a, err := p.v.opts.Approvals.Approval(ctx, now.Requester.Tenant, now.ID())
 	switch {
 	case toolresult.Code(err) == toolresult.NotFound:
-		return p.ask(ctx, p.draftApproval(now, intent, d))
+		return p.ask(ctx, fresh)
 	case err != nil:
 		return toolresult.WrapError(toolresult.PolicyUnavailable, "the approvals cannot be read now, so nothing is sent", err)
 	}
-	return p.use(ctx, a, p.draftApproval(now, intent, d), intent)
+	return p.use(ctx, a, fresh, intent)
 }
 
 // use checks an approval that belongs to the change. One that is over, or that
@@ -119,7 +122,7 @@ func (p *path) again(ctx context.Context, fresh authz.Approval, why *toolresult.
 // draftApproval is the question about a change, before anybody has answered.
 func (p *path) draftApproval(now authz.Statement, intent *operation.Record, d *draft) authz.Approval {
 	a := authz.Approval{ID: now.ID(), Statement: now, Key: intent.Key, Targets: intent.Targets, Verdict: authz.Allow,
-		Asked: time.Now().UTC(), Rendering: p.cap.decl.Name + "\n" + string(p.args)}
+		Asked: time.Now().UTC(), Rendering: defuse.Spell(p.cap.decl.Name + "\n" + string(p.args))}
 	a.Expires = a.Asked.Add(p.v.opts.ApprovalLife)
 	if p.grant.NeedsApproval() {
 		a.Verdict = authz.AllowWithApproval
@@ -133,6 +136,9 @@ func (p *path) draftApproval(now authz.Statement, intent *operation.Record, d *d
 // ask records the question. When somebody else has asked it in the meantime,
 // theirs is the one.
 func (p *path) ask(ctx context.Context, a authz.Approval) *toolresult.Error {
+	if len(a.Rendering) > longestRendering {
+		return required(a)
+	}
 	kept, err := p.v.opts.Approvals.PutApproval(ctx, a)
 	if errors.Is(err, authz.ErrApprovalVersion) {
 		kept, err = p.v.opts.Approvals.Approval(ctx, a.Statement.Requester.Tenant, a.ID)
@@ -143,9 +149,22 @@ func (p *path) ask(ctx context.Context, a authz.Approval) *toolresult.Error {
 	return required(kept)
 }
 
+// longestStep bounds the rendering in a result, in bytes. All of it is in the
+// approval.
+const longestStep = 8 << 10
+
+// required asks for an approval, unless the change is longer than a person can
+// be shown: nobody approves what was not seen.
 func required(a authz.Approval) *toolresult.Error {
+	if len(a.Rendering) > longestRendering {
+		return toolresult.NewError(toolresult.InvalidInput, "a person must approve this change, and it is longer than anybody can be shown: make it smaller, or several")
+	}
+	shown := a.Rendering
+	if len(shown) > longestStep {
+		shown = strings.ToValidUTF8(shown[:longestStep], "") + "\n[cut here: the approval has all of it]"
+	}
 	e := toolresult.NewError(toolresult.ApprovalRequired, "a person must approve this very change first")
-	e.Approval = &toolresult.ApprovalStep{ID: a.ID, Digest: a.Statement.Digest(), Rendering: a.Rendering, Expires: a.Expires}
+	e.Approval = &toolresult.ApprovalStep{ID: a.ID, Digest: a.Statement.Digest(), Rendering: shown, Expires: a.Expires}
 	return e
 }
 

@@ -12,11 +12,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/authz/credential"
 	"github.com/drawbridge-sdk/drawbridge/connector/provider"
+	"github.com/drawbridge-sdk/drawbridge/internal/defuse"
 	"github.com/drawbridge-sdk/drawbridge/internal/evidence"
 	"github.com/drawbridge-sdk/drawbridge/internal/route"
 	"github.com/drawbridge-sdk/drawbridge/internal/strictjson"
@@ -422,17 +422,19 @@ func (d draft) differs(o draft) string {
 
 func (d draft) names() []string { return slices.Sorted(maps.Keys(d.header)) }
 
-// longestRendering bounds what an approval shows of a request.
-const longestRendering = 8 << 10
+// longestRendering bounds what a person is asked about, in bytes. What is longer
+// nobody reads, and nobody can be asked about it.
+const longestRendering = 256 << 10
 
-// String is what a person approves. What cannot be seen is written out.
+// String is what a person approves: all of it, unless it is longer than
+// longestRendering. What cannot be seen is written out.
 func (d draft) String() string {
 	var b strings.Builder
 	if b.WriteString(d.method + " " + d.origin + d.path); d.query != "" {
 		b.WriteString("?" + d.query)
 	}
 	if d.account != "" {
-		b.WriteString("\nas " + d.account)
+		b.WriteString("\nas " + strings.ReplaceAll(d.account, "\n", `\u{a}`)) // a line of its own would be somebody else's words
 	}
 	for _, k := range d.names() {
 		b.WriteString("\n" + k + ": " + strings.Join(d.header[k], ", "))
@@ -442,26 +444,7 @@ func (d draft) String() string {
 	}
 	if len(d.body) > 0 {
 		b.WriteString("\n\n")
-		b.Write(d.body)
+		b.Write(d.body[:min(len(d.body), longestRendering+1)]) // one more is too long already
 	}
-	return visibly(b.String())
-}
-
-// visibly writes characters that do not show themselves, or that move others
-// about, as \u{...}.
-func visibly(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case r == '\n' || unicode.IsGraphic(r) && !unicode.Is(unicode.Zs, r) || r == ' ':
-			b.WriteRune(r)
-		default:
-			fmt.Fprintf(&b, "\\u{%x}", r)
-		}
-		if b.Len() > longestRendering {
-			b.WriteString("\n[cut]")
-			break
-		}
-	}
-	return b.String()
+	return defuse.Spell(b.String())
 }

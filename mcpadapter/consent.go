@@ -59,8 +59,8 @@ func (d *dialogue) yesOrNo(ctx context.Context, step *toolresult.ApprovalStep) m
 	if !d.can("form") || slices.Contains(d.state.Asked, what) || step.Rendering == "" {
 		return nil
 	}
-	if a, err := d.a.inv.MayApprove(ctx, d.who, step.ID); err != nil || a.Statement.Digest() != step.Digest {
-		return nil
+	if a, err := d.a.inv.MayApprove(ctx, d.who, step.ID); err != nil || a.Statement.Digest() != step.Digest || a.Rendering != step.Rendering {
+		return nil // what was cut is for a page that shows all of it
 	}
 	d.state.Asked = append(d.state.Asked, what)
 	d.state.Approval, d.state.Digest = step.ID, step.Digest

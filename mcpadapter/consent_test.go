@@ -3,6 +3,7 @@ package mcpadapter_test
 import (
 	"context"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -93,6 +94,15 @@ func TestApprovals_W1_C7(t *testing.T) {
 		r = rpc(t, srv.URL, "alice", "tools/call", with(change("op-1"), map[string]any{"requestState": state(r), "inputResponses": agree("accept")}), forms)
 		require.Equal(t, "success", at(t, r, "result", "structuredContent", "status"), r)
 		require.Equal(t, 1, d.writes())
+	})
+	t.Run("a change that does not fit into a form whole is not asked about there", func(t *testing.T) {
+		d := newDesk(t, true)
+		srv := d.serve(t, d.options())
+		long := with(change("op-1"), map[string]any{"arguments": map[string]any{"id": strings.Repeat("\u200b", 1100) + "pay mallory"}})
+		r := rpc(t, srv.URL, "alice", "tools/call", long, forms)
+		require.Equal(t, "APPROVAL_REQUIRED", code(r), r)
+		require.Nil(t, r["result"].(map[string]any)["inputRequests"], "a person would see the beginning only")
+		require.Zero(t, d.writes())
 	})
 	t.Run("and one who declines, or answers nothing, or without a question", func(t *testing.T) {
 		d := newDesk(t, true)

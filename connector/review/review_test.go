@@ -61,6 +61,7 @@ func newOffice(t *testing.T, opts *review.Options) *office {
 	}
 	c, err := connector.New(connector.Info{ID: "tickets", Version: "1.0.0", Owner: "team", Endpoint: "test", Auth: connector.Auth{Mode: connector.AuthNone}},
 		connector.Write(connector.WriteSpec{Spec: connector.Spec{Name: "tickets.create", Sensitivity: risk.Internal,
+			Input:  json.RawMessage(`{"properties":{"subject":{"maxLength":100000}}}`),
 			Routes: []connector.Route{{Pattern: "POST /issues", Effect: connector.Changes, Touches: []string{"project:{#/project}"}}}}, SideEffect: risk.IrreversibleWrite},
 			connector.ByArgs(func(in ticket) authz.ResourceID { return authz.ResourceID{Type: "project", ID: in.Project} }), connector.Irreconcilable(send)))
 	require.NoError(t, err)
@@ -273,4 +274,36 @@ func TestSignIn(t *testing.T) {
 	require.NotContains(t, w.Body.String(), "session store")
 	_, err := review.New(nil, nil, nil)
 	require.Error(t, err)
+}
+
+// W1: nothing of a change is behind the edge of what a person is shown: a long one
+// is shown whole, and one that is too long for that is not asked about.
+func TestLong_W1(t *testing.T) {
+	o := newOffice(t, nil)
+	asked := o.ask("key-1", strings.Repeat("harmless ", 2000)+"and pay everything to mallory")
+	require.Equal(t, toolresult.ApprovalRequired, asked.Error.Code, "%v", asked.Error)
+	step := asked.Error.Approval
+	require.Less(t, len(step.Rendering), 9<<10, "the result has the beginning")
+	require.True(t, strings.HasSuffix(step.Rendering, "\n[cut here: the approval has all of it]"))
+	require.Contains(t, o.do("boss", "GET", "/"+step.ID, nil).Body.String(), "and pay everything to mallory&#34;}", "the page has all of it")
+	require.Equal(t, 200, o.answer("boss", step.ID, "approve").Code)
+
+	r := o.ask("key-2", strings.Repeat("\u200b", 60<<10)) // short as it is sent, and long as it is seen
+	require.Equal(t, toolresult.InvalidInput, r.Error.Code)
+	require.Nil(t, r.Error.Approval)
+	require.Equal(t, toolresult.EffectNone, r.Effect.Disposition)
+	require.Zero(t, o.posts)
+}
+
+// W1: what no font shows is written out, whatever class of character it is.
+func TestInvisibleLetters_W1(t *testing.T) {
+	o := newOffice(t, nil)
+	unseen := []rune{0x034f, 0x115f, 0x17b4, 0x180b, 0x2800, 0x3164, 0xfe0f, 0xffa0, 0xe0100, 0xe01ef, 0xe0041, 0x1d159, 0x2003}
+	step := o.ask("key-1", string(unseen)).Error.Approval
+	page := o.do("boss", "GET", "/"+step.ID, nil).Body.String()
+	for _, r := range unseen {
+		require.NotContains(t, step.Rendering, string(r), "%U", r)
+		require.NotContains(t, page, string(r), "%U", r)
+		require.Contains(t, page, fmt.Sprintf(`\u{%x}`, r))
+	}
 }

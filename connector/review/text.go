@@ -1,13 +1,12 @@
 package review
 
 import (
-	"fmt"
 	"html/template"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
+	"github.com/drawbridge-sdk/drawbridge/internal/defuse"
 )
 
 // question is what the page of one question shows.
@@ -36,23 +35,9 @@ func funcs() template.FuncMap { return template.FuncMap{"instant": instant, "pla
 
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
 
-// plain makes visible what an eye would miss: characters that print nothing, turn
-// the direction of writing or look like the end of a line. What a person approves
-// must be what a person can see.
-func plain(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\n' || r == '\t':
-			b.WriteRune(r)
-		case !unicode.IsPrint(r) || unicode.Is(unicode.Cf, r) || (unicode.IsSpace(r) && r != ' '):
-			fmt.Fprintf(&b, `\u{%x}`, r) // as the rendering itself writes them
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
+// plain makes visible what an eye would miss. What a person approves must be what
+// a person can see.
+func plain(s string) string { return defuse.Spell(s) }
 
 const maxDiff = 2000 // lines of either text
 

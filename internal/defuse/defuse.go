@@ -8,6 +8,9 @@
 // chat templates, lines that begin like a speaker's, and addresses.
 // [Policy.Value] does both to every string of a JSON value.
 //
+// [Spell] takes nothing away: it writes what cannot be seen in letters, for text
+// that a person has to judge before it is sent.
+//
 // Nothing is lost that a person would read: what is taken away was invisible,
 // and what would act is written so that it no longer does ("hxxps://host[.]tld").
 //
@@ -18,6 +21,7 @@
 package defuse
 
 import (
+	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
@@ -103,6 +107,34 @@ func visible(s string) string {
 	return b.String()
 }
 
+// Spell writes each character that a reader would not see, that looks like a
+// space and is none, or that changes how others look, as \u{202e}, and bytes that
+// are no UTF-8 as \x{ff}. Line ends (\n) and the plain space stay. Two texts that
+// differ look different, but for those that hold such letters themselves.
+func Spell(s string) string {
+	var b strings.Builder
+	b.Grow(len(s))
+	marks := 0
+	for i, r := range s {
+		if unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Me, r) {
+			marks++
+		} else {
+			marks = 0
+		}
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
+			fmt.Fprintf(&b, `\x{%02x}`, s[i])
+		case r == '\n' || r == ' ':
+			b.WriteRune(r)
+		case hidden(r) || !unicode.IsGraphic(r) || unicode.IsSpace(r) || unicode.Is(unicode.Zs, r) || marks > longestMarks:
+			fmt.Fprintf(&b, `\u{%x}`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
 // hidden reports whether a rune shows nothing, or moves others about.
 func hidden(r rune) bool {
 	switch {
@@ -114,7 +146,7 @@ func hidden(r rune) bool {
 		return true
 	}
 	// Fillers and blanks that are letters or symbols by their class.
-	return r == 0x034F || r == 0x115F || r == 0x1160 || r == 0x17B4 || r == 0x17B5 || r == 0x2065 || r == 0x2800 || r == 0x3164 || r == 0xFFA0
+	return r == 0x034F || r == 0x115F || r == 0x1160 || r == 0x17B4 || r == 0x17B5 || r == 0x2065 || r == 0x2800 || r == 0x3164 || r == 0xFFA0 || r == 0x1D159
 }
 
 // joins keeps one joiner or one emoji selector where a script needs it: between

@@ -103,6 +103,24 @@ func TestValue_M5(t *testing.T) {
 	require.Equal(t, 3, n)
 }
 
+// W1: what a person judges is spelled, and nothing of it is taken away.
+func TestSpell_W1(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain text\nand a line":   "plain text\nand a line",
+		"tab\tcr\rnul\x00":         `tab\u{9}cr\u{d}nul\u{0}`,
+		"pay \u202e001\u202c":      `pay \u{202e}001\u{202c}`,
+		"a\u00a0b\u2003c":          `a\u{a0}b\u{2003}c`,
+		"\u3164\u115f\uffa0\u2800": `\u{3164}\u{115f}\u{ffa0}\u{2800}`,
+		"x\ufe0f\U000e0100":        `x\u{fe0f}\u{e0100}`,
+		"\xff\xfe \uFFFD":          "\\x{ff}\\x{fe} \uFFFD",
+		"größer 中文 ё":              "größer 中文 ё",
+	} {
+		require.Equal(t, want, defuse.Spell(in))
+		require.Equal(t, want, defuse.Spell(defuse.Spell(in)))
+	}
+	require.Contains(t, defuse.Spell("a"+strings.Repeat("\u0301", 20)), `\u{301}`, "marks that would cover other lines")
+}
+
 func FuzzDefuse(f *testing.F) {
 	for _, s := range []string{"![a](https://e.example)", "\x1b[2J", "\u202e", "<|im_start|>", "Human:", "https:", "[a]: b", "\x1b]0;"} {
 		f.Add(s)

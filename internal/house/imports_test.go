@@ -27,7 +27,7 @@ var may = map[string]string{
 	"authz/connection":                   "authz/credential+ authz/connection/internal/token+",
 	"authz/connection/internal/token":    "sandbox/egress+ internal/strictjson",
 	"authz/connection/connectiontest":    "authz/connection+",
-	"authz/connection/connectpage":       "authz/connection+ internal/page",
+	"authz/connection/connectpage":       "authz/connection+ internal/defuse internal/page",
 	"authz/connection/sqlconnection":     "authz/connection+ connector/sqlstore+",
 	"authz/credential":                   "authz+ internal/aead",
 	"sandbox/egress":                     "toolresult internal/strictyaml", // never authz: the same transport serves processes and token endpoints
@@ -59,11 +59,11 @@ var may = map[string]string{
 	"connector/sqlstore":                 "authz/credential+ connector/operation+ connector/artifact+ connector/webhook+ connector/cache/generation connector/ingest+ connector/sqlstore/internal/column internal/sqldb", // below connector
 	"connector/dirstore":                 "authz/credential+ connector/artifact+",
 	"connector/sqlstore/internal/column": "authz+",
-	"connector":                          "authz/credential+ sandbox/egress+ connector/cursor+ connector/provider+ connector/artifact+ connector/operation+ internal/evidence+ internal/ledger+ internal/route+ internal/schema+ internal/strictyaml",
+	"connector":                          "authz/credential+ sandbox/egress+ connector/cursor+ connector/provider+ connector/artifact+ connector/operation+ internal/defuse internal/evidence+ internal/ledger+ internal/route+ internal/schema+ internal/strictyaml",
 	"connector/job":                      "connector+ connector/sqlstore+", // above both: no core package waits for a job engine
 	"connector/cli":                      "connector+ sandbox+ internal/defuse internal/strictjson",
 	"connector/release":                  "connector+",
-	"connector/review":                   "connector+ internal/page",
+	"connector/review":                   "connector+ internal/defuse internal/page",
 	"mcpadapter":                         "connector+",
 	"mcpadapter/skills":                  "mcpadapter+ skill/registry+",
 	"mcpadapter/functioncall":            "connector+ mcpadapter/functioncall/dialect",
@@ -81,7 +81,7 @@ var may = map[string]string{
 	"internal/defuse":                    "",
 	"internal/mcpwire":                   "internal/strictjson",
 	"internal/evidence":                  "sandbox/egress+ connector/provider+",
-	"internal/ledger":                    "connector/operation+ internal/evidence+",
+	"internal/ledger":                    "connector/operation+ internal/defuse internal/evidence+",
 	"internal/route":                     "internal/scopeql internal/strictjson",
 	"internal/schema":                    "toolresult internal/strictjson",
 	"internal/scopeql":                   "",

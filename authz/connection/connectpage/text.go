@@ -1,14 +1,13 @@
 package connectpage
 
 import (
-	"fmt"
 	"html/template"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/authz/connection"
+	"github.com/drawbridge-sdk/drawbridge/internal/defuse"
 )
 
 // pending is what the page of a link shows.
@@ -122,17 +121,7 @@ func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
 
 // plain makes visible what an eye would miss: labels and organizations are the
 // provider's text.
-func plain(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if !unicode.IsPrint(r) || unicode.Is(unicode.Cf, r) || (unicode.IsSpace(r) && r != ' ') {
-			fmt.Fprintf(&b, `\u{%x}`, r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
+func plain(s string) string { return defuse.Spell(s) }
 
 const askText = `{{define "body"}}
 <p>You are signed in as <strong>{{plain .Who.Subject}}</strong>. An agent that works for you needs an account of yours at <strong>{{plain .Title}}</strong>.</p>
