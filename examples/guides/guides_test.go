@@ -6,6 +6,7 @@ package guides
 
 import (
 	"go/ast"
+	"go/doc"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -102,6 +103,21 @@ func sources(t *testing.T, dir string) (code, rest []string) {
 	return code, rest
 }
 
+// outputs are those that the examples of a guide are held to.
+func outputs(t *testing.T, dir string) (out []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	require.NoError(t, err)
+	for _, name := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		require.NoError(t, err)
+		for _, e := range doc.Examples(f) {
+			out = append(out, e.Output)
+		}
+	}
+	return out
+}
+
 // wrong says what is wrong with a block of a guide, or "".
 func wrong(t *testing.T, dir string, b block) string {
 	t.Helper()
@@ -114,13 +130,9 @@ func wrong(t *testing.T, dir string, b block) string {
 			}
 		}
 		return "is in no .go file of " + dir
-	case "text": // an output: of an example, as a comment
-		var want strings.Builder
-		for _, l := range strings.Split(strings.Trim(b.text, "\n"), "\n") {
-			want.WriteString(strings.TrimRight("// "+l, " ") + "\n")
-		}
-		for _, s := range code {
-			if shows(s, want.String()) {
+	case "text":
+		for _, o := range outputs(t, dir) {
+			if shows(o, b.text) {
 				return ""
 			}
 		}
@@ -178,7 +190,7 @@ func badCommand(t *testing.T, line string) string {
 				texts += string(b)
 			}
 		case before == "-run":
-			pattern = w
+			pattern = strings.Trim(w, `"`)
 		case words[1] == "doc" || strings.HasPrefix(before, "-"):
 		default:
 			return "what is " + w + "?"
@@ -397,7 +409,8 @@ func TestNamesAreInTheCode(t *testing.T) {
 // The control: what a guide must not say is found.
 func TestGuidesCanBeWrong(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.go"), []byte("package x\n\nfunc f() {\n\tif true {\n\t\tg()\n\t\th()\n\t}\n}\n\n// Output:\n// one\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.go"), []byte("package x\n\nfunc f() {\n\tif true {\n\t\tg()\n\t\th()\n\t}\n}\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "x_test.go"), []byte("package x\n\nfunc Example() {\n\tf()\n\t// Output:\n\t// one\n}\n\nfunc Example_idle() {\n\t// It is not run.\n\t// Output:\n\t// three\n}\n"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "p.cedar"), []byte("permit(principal, action, resource);\n"), 0o600))
 	for _, row := range []struct {
 		why, page string
@@ -409,6 +422,7 @@ func TestGuidesCanBeWrong(t *testing.T) {
 		{"a part of a line", "```go\n()\n```", false},
 		{"nothing", "```go\n\n```", false},
 		{"an output", "```text\none\n```", true},
+		{"the output of an example that is not run", "```text\nthree\n```", false},
 		{"another output", "```text\ntwo\n```", false},
 		{"a policy", "```cedar\npermit(principal, action, resource);\n```", true},
 		{"another policy", "```cedar\nforbid(principal, action, resource);\n```", false},
