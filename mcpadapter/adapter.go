@@ -209,6 +209,7 @@ func New(inv *connector.Invoker, who PrincipalFunc, opts *Options) (*Adapter, er
 	if a.states, err = newStates(a.opts.StateKey, a.opts.StateKeys, a.opts.Spent); err != nil {
 		return nil, err
 	}
+	a.opts.StateKeys = nil // whoever prints the adapter does not print them
 	status, err := statusTool()
 	if err != nil {
 		return nil, err

@@ -66,7 +66,7 @@ type DPoP struct {
 	algorithms []jose.SignatureAlgorithm
 	window     time.Duration
 	replays    Replays
-	nonceKey   []byte
+	nonceKey   func() []byte // a function, so that nothing prints it; nil: no nonces
 }
 
 // NewDPoP returns a verifier of proofs for one resource, the URL that clients
@@ -83,7 +83,10 @@ func NewDPoP(resource string, opts *DPoPOptions) (*DPoP, error) {
 	if err := checkURL(resource); err != nil {
 		return nil, fmt.Errorf("bearer: NewDPoP: resource %q: %w", resource, err)
 	}
-	d := &DPoP{window: def(o.Window, time.Minute), replays: o.Replays, nonceKey: slices.Clone(o.NonceKey)}
+	d := &DPoP{window: def(o.Window, time.Minute), replays: o.Replays}
+	if key := slices.Clone(o.NonceKey); key != nil {
+		d.nonceKey = func() []byte { return key }
+	}
 	var err error
 	if d.algorithms, err = algorithms(o.Algorithms); err != nil {
 		return nil, fmt.Errorf("bearer: NewDPoP: %w", err)
@@ -270,7 +273,7 @@ const nonceLife = 2 * time.Minute
 
 // nonce is that of now, or of so many lives ago. It says nothing about anybody.
 func (d *DPoP) nonce(ago int64) string {
-	mac := hmac.New(sha256.New, d.nonceKey)
+	mac := hmac.New(sha256.New, d.nonceKey())
 	_, _ = mac.Write(binary.BigEndian.AppendUint64(nil, uint64(time.Now().Unix()/int64(nonceLife/time.Second)-ago)))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:18])
 }

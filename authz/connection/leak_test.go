@@ -123,7 +123,16 @@ type wrapped struct{ inside any }
 
 // show writes a value in every way in which programs write values.
 func (s sinks) show(v any) {
-	for _, nest := range []any{v, &v, []any{v}, map[string]any{"k": v}, struct{ V any }{v}, wrapped{v}, &wrapped{v}} {
+	s.open(v)
+	s.write(v, wrapped{v}, &wrapped{v})
+}
+
+// open is show without fields that are not exported, through which fmt looks at
+// what is inside without asking it.
+func (s sinks) open(v any) { s.write(v, v, &v, []any{v}, map[string]any{"k": v}, struct{ V any }{v}) }
+
+func (s sinks) write(v any, nests ...any) {
+	for _, nest := range nests {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%q", "%s", "%x", "%d"} {
 			fmt.Fprintf(s.to(verb), verb+"\n", nest)
 		}
@@ -490,4 +499,27 @@ func TestLeaksAreFound(t *testing.T) {
 	}
 	in.show(fmt.Errorf("a: %w", errors.New(secret)))
 	require.NotEmpty(t, s.found(in.to("errors").String()))
+}
+
+// C2, H2-93: what a host gives with a secret in it, and what it is given, prints
+// none of it, wherever fmt and encoders ask it.
+func TestWhatHoldsASecretPrintsNone_C2_H2_93(t *testing.T) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	s, in := &secrets{}, sinks{}
+	s.add("API key", "CANARY/api+key&7f3d")
+	s.add("service key", string(private))
+	s.add("browser", "CANARYBROWSERSECRET")
+	s.add("state", "CANARYSTATESECRET")
+	for _, v := range []any{
+		connection.InstallRequest{Provider: "tickets", Key: []byte("CANARY/api+key&7f3d")},
+		connection.Provider{Name: "tickets", Key: private},
+		connection.Departure{URL: "https://as.test/authorize?state=id.CANARYSTATESECRET", Browser: "CANARYBROWSERSECRET"},
+	} {
+		in.open(v)
+	}
+	require.Contains(t, in.to("%+v").String(), `connection.Provider("tickets")`)
+	for name, b := range in {
+		require.Empty(t, s.found(b.String()), name)
+	}
 }

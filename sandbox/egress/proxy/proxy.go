@@ -35,8 +35,10 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -77,7 +79,10 @@ type Options struct {
 
 // Proxy implements sandbox.Proxy. It is safe for concurrent use. The zero Proxy
 // is that of zero Options.
-type Proxy struct{ opts Options }
+type Proxy struct {
+	opts  Options       // without the token
+	token func() string // a function, so that nothing prints it; nil: there is none
+}
 
 // New checks the options, which may be nil.
 func New(opts *Options) (*Proxy, error) {
@@ -94,6 +99,9 @@ func New(opts *Options) (*Proxy, error) {
 	case p.opts.Connections < 0 || p.opts.Connect < 0 || p.opts.Idle < 0:
 		return nil, toolresult.NewError(toolresult.InvalidInput, "a limit of a proxy is negative")
 	}
+	if token := p.opts.Token; token != "" {
+		p.opts.Token, p.token = "", func() string { return token }
+	}
 	return p, nil
 }
 
@@ -106,7 +114,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener, r *sandbox.Rules, den
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	h := &handler{
-		ctx: ctx, opts: p.opts, rules: r, denied: denied, own: l.Addr(), slots: make(chan struct{}, cmp.Or(p.opts.Connections, 64)),
+		ctx: ctx, opts: p.opts, token: p.token, rules: r, denied: denied, own: l.Addr(), slots: make(chan struct{}, cmp.Or(p.opts.Connections, 64)),
 	}
 	h.opts.Connect, h.opts.Idle = cmp.Or(h.opts.Connect, 5*time.Second), cmp.Or(h.opts.Idle, time.Minute)
 	h.transport = &http.Transport{
@@ -134,6 +142,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener, r *sandbox.Rules, den
 type handler struct {
 	ctx       context.Context // of Serve
 	opts      Options
+	token     func() string
 	rules     *sandbox.Rules
 	denied    func(sandbox.Denial)
 	own       net.Addr
@@ -183,13 +192,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // knows compares the token in constant time.
 func (h *handler) knows(req *http.Request) bool {
-	if h.opts.Token == "" {
+	if h.token == nil {
 		return true
 	}
 	text, ok := strings.CutPrefix(req.Header.Get("Proxy-Authorization"), "Basic ")
 	raw, err := base64.StdEncoding.DecodeString(text)
 	_, token, _ := strings.Cut(string(raw), ":")
-	return ok && err == nil && subtle.ConstantTimeCompare([]byte(token), []byte(h.opts.Token)) == 1
+	return ok && err == nil && subtle.ConstantTimeCompare([]byte(token), []byte(h.token())) == 1
 }
 
 // refuse answers with the rule, and never with an address.
@@ -203,4 +212,16 @@ func (h *handler) deny(c sandbox.Claim, target, why string) {
 	if h.denied != nil {
 		h.denied(sandbox.Denial{Claim: c, Op: "connect", Target: target, Rule: why, Exact: true, First: time.Now()})
 	}
+}
+
+// Format implements [fmt.Formatter], so that no verb prints the token.
+func (o Options) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "proxy.Options") }
+
+// LogValue implements [slog.LogValuer].
+func (o Options) LogValue() slog.Value { return slog.StringValue("proxy.Options") }
+
+// MarshalText implements [encoding.TextMarshaler], for JSON too. It always
+// fails; options can be decoded.
+func (o Options) MarshalText() ([]byte, error) {
+	return nil, errors.New("proxy: options hold a token and are not for encoding")
 }

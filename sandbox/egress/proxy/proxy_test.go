@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -545,3 +546,17 @@ func (l *one) Accept() (net.Conn, error) {
 
 func (l *one) Close() error   { l.once.Do(func() { close(l.done) }); return nil }
 func (l *one) Addr() net.Addr { return l.conn.LocalAddr() }
+
+// C2: the token is in nothing that is printed.
+func TestTokenIsNotPrinted_C2(t *testing.T) {
+	opts := proxy.Options{Token: "CANARY-token-0123456789"}
+	p, err := proxy.New(&opts)
+	require.NoError(t, err)
+	for _, v := range []any{opts, &opts, p, []any{p, opts}, struct{ in *proxy.Proxy }{p}} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+			require.NotContains(t, fmt.Sprintf(verb, v), "CANARY")
+		}
+		text, _ := json.Marshal(v)
+		require.NotContains(t, string(text), "CANARY")
+	}
+}
