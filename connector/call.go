@@ -61,6 +61,7 @@ type state struct {
 	reads    *egress.Session // never changes anything
 	requests int
 	seen     []seen
+	renewed  int // reads that were answered by 401 and may be sent once more
 	denied   *Denied
 	breach   string // the first thing that the transport refused because the connector broke its contract
 	said     said
@@ -71,6 +72,8 @@ type seen struct {
 	evidence.Exchange
 	at     time.Time
 	answer *provider.Response // nil unless it was answered
+
+	renewable bool // a 401 to what reads, and there is another credential now
 }
 
 // said is what the typed capabilities know beyond a Result.

@@ -81,6 +81,9 @@ func (s *state) client(reads bool) *http.Client {
 	}
 	c := (*at).Client()
 	c.Transport = marked{s.path, c.Transport}
+	if reads || s.gate == nil {
+		c.Transport = renewing{s, c.Transport}
+	}
 	return c
 }
 
@@ -101,14 +104,60 @@ func (m marked) RoundTrip(r *http.Request) (*http.Response, error) {
 	return m.next.RoundTrip(r)
 }
 
+// renewing is the transport of a call that changes nothing. It sends a request
+// once more that was refused with 401, if there is another credential by then:
+// a token may end before its time.
+type renewing struct {
+	s    *state
+	next http.RoundTripper
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t renewing) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.next.RoundTrip(r)
+	if err != nil || resp.StatusCode != http.StatusUnauthorized || !t.s.renewal() {
+		return resp, err
+	}
+	again := r.Clone(r.Context())
+	if r.GetBody != nil {
+		if again.Body, err = r.GetBody(); err != nil {
+			return resp, nil
+		}
+	} else if r.Body != nil && r.Body != http.NoBody {
+		return resp, nil
+	}
+	resp.Body.Close()
+	t.s.forget()
+	return t.next.RoundTrip(again)
+}
+
+// renewal takes one of the renewals that observe found worth a request.
+func (s *state) renewal() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.renewed == 0 || s.requests >= s.cap.limits.Requests {
+		return false
+	}
+	s.renewed--
+	return true
+}
+
+// forget takes back a 401 when another request goes in its place: nothing was
+// learned from it but that the credential was old.
+func (s *state) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := func(x seen) bool { return x.Status == http.StatusUnauthorized && x.renewable }
+	if i := slices.IndexFunc(s.seen, old); i >= 0 {
+		s.seen = slices.Delete(s.seen, i, i+1)
+	}
+}
+
 func (s *state) hooks(reads bool) *egress.Hooks {
 	h := &egress.Hooks{
 		Allow: func(_ context.Context, r *egress.Request) (egress.Effect, error) { return s.allow(r, reads) },
 		Observe: func(ctx context.Context, r *egress.Request, resp *egress.Response, x egress.Exchange) {
-			s.observe(r, resp, x)
-			if x.Status == http.StatusUnauthorized {
-				s.rejected(ctx)
-			}
+			s.observe(r, resp, x, x.Status == http.StatusUnauthorized && s.rejected(ctx))
 		},
 	}
 	if !s.handle.IsZero() {
@@ -259,8 +308,8 @@ func (s *state) mark(r *egress.Request) error {
 }
 
 // observe notes an exchange and what the provider's rules say about it.
-func (s *state) observe(r *egress.Request, resp *egress.Response, x egress.Exchange) {
-	e := seen{at: time.Now(), Exchange: evidence.Exchange{
+func (s *state) observe(r *egress.Request, resp *egress.Response, x egress.Exchange, renewable bool) {
+	e := seen{at: time.Now(), renewable: renewable && x.Effect == egress.Reads, Exchange: evidence.Exchange{
 		Changes: x.Effect != egress.Reads, Phase: x.Phase, Reason: x.Reason, Status: x.Status}}
 	if x.Phase == egress.PhaseAnswered {
 		e.answer = &provider.Response{Method: r.Method, Status: x.Status, Header: http.Header{}}
@@ -281,6 +330,9 @@ func (s *state) observe(r *egress.Request, resp *egress.Response, x egress.Excha
 	flood := e.Phase == egress.PhaseNotSent && len(s.seen) > 4*s.cap.limits.Requests
 	if !s.over && !flood {
 		s.seen = append(s.seen, e)
+		if e.renewable {
+			s.renewed++
+		}
 	}
 	s.mu.Unlock()
 	if s.gate != nil && !flood {
@@ -288,12 +340,14 @@ func (s *state) observe(r *egress.Request, resp *egress.Response, x egress.Excha
 	}
 }
 
-// rejected tells the broker that its credential was refused. The call ends as the
-// answer says; the next one has a new credential, if there is one.
-func (s *state) rejected(ctx context.Context) {
-	if err := credential.Reject(ctx, s.v.opts.Credentials, s.handle); err != nil {
+// rejected tells the broker that its credential was refused, and reports whether
+// there will be another.
+func (s *state) rejected(ctx context.Context) bool {
+	another, err := credential.Reject(ctx, s.v.opts.Credentials, s.handle)
+	if err != nil {
 		s.v.log(s.ctx, "a refused credential could not be noted", slog.String("call_id", s.id), slog.String("code", string(toolresult.Code(err))))
 	}
+	return another && err == nil
 }
 
 // ruling says what an answer means. A 202 to a request that reads is the

@@ -48,6 +48,7 @@ type setup struct {
 	handler http.HandlerFunc
 	base    string // behind the provider's origin
 	opts    connector.Options
+	broker  credential.Broker // nil: the world's
 }
 
 // inc is the project that alice may use.
@@ -93,6 +94,9 @@ func tryWorld(t testing.TB, s setup) (*world, error) {
 	opts := s.opts
 	profile.BaseURL += s.base
 	opts.Endpoints, opts.Egress, opts.Credentials, opts.Forgetful = []egress.Profile{profile}, eg, w.broker, true
+	if s.broker != nil {
+		opts.Credentials = s.broker
+	}
 	if opts.Operations == nil {
 		opts.Operations = w.store
 	}

@@ -287,10 +287,10 @@ func (m *Manager) Check(ctx context.Context, h credential.Handle) error {
 // is used again, unless that has happened already: once in five minutes at most,
 // since some providers say 401 where they mean 403. Nothing is sent by Rejected
 // itself.
-func (m *Manager) Rejected(ctx context.Context, h credential.Handle) error {
+func (m *Manager) Rejected(ctx context.Context, h credential.Handle) (another bool, err error) {
 	u, err := m.lookup(h)
 	if err != nil {
-		return err
+		return false, err
 	}
 	m.mu.Lock()
 	tokens := u.tokens
@@ -298,19 +298,21 @@ func (m *Manager) Rejected(ctx context.Context, h credential.Handle) error {
 	for {
 		rec, err := m.store.Get(ctx, u.tenant, u.id)
 		if err != nil {
-			return missing(err)
+			return false, missing(err)
 		}
 		now := time.Now().UTC().Truncate(time.Microsecond) // as stores keep it: compared below
 		p := m.providers[rec.Provider]
 		switch {
-		case p == nil || p.Grant == APIKey, rec.Generation != u.generation, rec.Tokens != tokens, !rec.State.Usable():
-			return nil // nothing to replace, or replaced already
+		case p == nil || p.Grant == APIKey, rec.Generation != u.generation, !rec.State.Usable():
+			return false, nil // nothing to replace
+		case rec.Tokens != tokens:
+			return true, nil // replaced already
 		case now.Sub(rec.Rejected) < rejectEvery && !rec.Rejected.IsZero():
-			return nil
+			return rejected(&rec), nil // about to be, unless that failed
 		}
 		rec.Rejected, rec.RefreshAt = now, now
 		if _, err = m.swap(ctx, rec); !errors.Is(err, ErrVersion) {
-			return err
+			return err == nil, err
 		}
 	}
 }

@@ -68,8 +68,8 @@
 //
 // It serves no HTTP: package connectpage does, or the host's own pages, which call
 // Begin, Pending, Open, Callback and Disconnect. It does not sign users in. It does not register clients
-// (RFC 7591), speak DPoP, or do the device flow (RFC 8628). It repeats no call
-// after a 401: it renews the credential for the next one. It cannot keep a
+// (RFC 7591), speak DPoP, or do the device flow (RFC 8628). It repeats no change
+// after a 401, only what reads. It cannot keep a
 // secret from code in the same process that is out to get it. It does not read
 // metadata by itself; see [Discover].
 package connection

@@ -104,8 +104,8 @@ func TestSecondHop_C1_C3_C5_C8(t *testing.T) {
 	})
 }
 
-// H2-53: a 401 through the governed path renews the token for the next call; the
-// call itself is told the truth. A 403 renews nothing (O-09).
+// H2-53: a 401 through the governed path renews the token, and what reads is sent
+// once more. A 403 renews nothing (O-09).
 func TestUnauthorizedRenews_H2_53_O_09(t *testing.T) {
 	var w *world
 	status := http.StatusUnauthorized
@@ -127,9 +127,14 @@ func TestUnauthorizedRenews_H2_53_O_09(t *testing.T) {
 		require.Equal(t, toolresult.PermissionDenied, w.call(inv).Error.Code)
 		require.Zero(t, w.as.Count(refreshes))
 		status = http.StatusUnauthorized
-		require.Equal(t, toolresult.ConnectionRequired, w.call(inv).Error.Code)
 		require.Nil(t, w.call(inv).Error)
 		require.Equal(t, 1, w.as.Count(refreshes))
+		w.as.EndAccess("ann")
+		require.Equal(t, toolresult.ConnectionRequired, w.call(inv).Error.Code, "not twice in five minutes")
+		require.Equal(t, 1, w.as.Count(refreshes))
+		elapse(6 * time.Minute)
+		require.Nil(t, w.call(inv).Error)
+		require.Equal(t, 2, w.as.Count(refreshes))
 	})
 }
 

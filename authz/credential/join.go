@@ -114,10 +114,10 @@ func (j *Joined) Check(ctx context.Context, h Handle) error {
 }
 
 // Rejected implements [BrokerWithRejection] for those that it is made of.
-func (j *Joined) Rejected(ctx context.Context, h Handle) error {
+func (j *Joined) Rejected(ctx context.Context, h Handle) (another bool, err error) {
 	b, err := j.broker(h)
 	if err != nil {
-		return err
+		return false, err
 	}
 	return Reject(ctx, b, h)
 }
