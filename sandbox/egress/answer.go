@@ -5,9 +5,10 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -36,7 +37,7 @@ func (c *counter) Read(p []byte) (int, error) {
 // readAnswer reads the body of r whole, within the limits, and decodes gzip. It
 // returns how much of it arrived as well.
 func readAnswer(r *http.Response, l Limits) (body []byte, received int64, err error) {
-	encoding := strings.Join(r.Header.Values("Content-Encoding"), ",")
+	encoding := strings.Join(r.Header["Content-Encoding"], ",")
 	raw := &counter{r: r.Body}
 	switch {
 	case r.StatusCode == http.StatusSwitchingProtocols:
@@ -63,20 +64,21 @@ func readAnswer(r *http.Response, l Limits) (body []byte, received int64, err er
 
 // readAll reads at most limit bytes. hint is the length that was announced.
 func readAll(r io.Reader, hint, limit int64) ([]byte, error) {
-	var b bytes.Buffer
-	if hint > 0 {
-		b.Grow(int(min(hint, 1<<20)) + bytes.MinRead)
+	b := make([]byte, 0, min(max(hint, 0), limit, 1<<20)+1) // and one, to see the end
+	for {
+		n, err := r.Read(b[len(b):min(int64(cap(b)), limit+1)])
+		b = b[:len(b)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return b, nil
+		case err != nil:
+			return nil, err
+		case int64(len(b)) > limit:
+			return nil, errTooLarge
+		case len(b) == cap(b):
+			b = slices.Grow(b, bytes.MinRead)
+		}
 	}
-	if _, err := b.ReadFrom(io.LimitReader(r, limit+1)); err != nil {
-		return nil, err
-	}
-	if int64(b.Len()) > limit {
-		return nil, errTooLarge
-	}
-	if b.Len() == 0 {
-		return []byte{}, nil
-	}
-	return b.Bytes(), nil
 }
 
 // gunzip decodes raw. What the decoder reads ahead makes the compressed side
@@ -117,32 +119,52 @@ func answerReason(life context.Context, err error) Reason {
 	return ReasonBroken
 }
 
+// held is a handler's answer with its body.
+type held struct {
+	http.Response
+	body
+}
+
+// body is a body in memory. Reads after Close go on: there is nothing to free.
+type body struct{ bytes.Reader }
+
+func (*body) Close() error { return nil }
+
 // rebuild makes the handler's answer: nothing in it leads to the request that
-// bore the credential.
-// announced is the length that the answer to a HEAD gave.
-func rebuild(req *http.Request, r *Response, announced int64) *http.Response {
-	h := r.Header.Clone()
+// bore the credential. h is the handler's to keep; status is the provider's
+// line, announced the length that the answer to a HEAD gave.
+func rebuild(req *http.Request, r *Response, h http.Header, status string, announced int64) *http.Response {
 	if l := h.Get("Location"); l != "" {
 		if _, err := req.URL.Parse(l); err != nil {
 			h.Del("Location") // http.Client would print it in an error
 		}
 	}
-	var body io.ReadCloser = http.NoBody
-	length := int64(len(r.Body))
-	if length > 0 {
-		body = io.NopCloser(bytes.NewReader(r.Body))
-	} else if req.Method == http.MethodHead {
-		length = announced
-	}
-	return &http.Response{
-		Status:     fmt.Sprintf("%d %s", r.Status, http.StatusText(r.Status)),
+	out := &held{Response: http.Response{
+		Status:     statusLine(r.Status, status),
 		StatusCode: r.Status,
 		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header:        h,
-		Body:          body,
-		ContentLength: length,
+		Body:          http.NoBody,
+		ContentLength: int64(len(r.Body)),
 		Request:       req,
+	}}
+	if len(r.Body) > 0 {
+		out.body.Reset(r.Body)
+		out.Response.Body = &out.body
+	} else if req.Method == http.MethodHead {
+		out.ContentLength = announced
 	}
+	return &out.Response
+}
+
+// statusLine is the code with its own words: those of the provider are dropped.
+// line is returned if it is that anyway.
+func statusLine(code int, line string) string {
+	words := http.StatusText(code)
+	if len(line) == 4+len(words) && line[3] == ' ' && line[4:] == words {
+		return line
+	}
+	return strconv.Itoa(code) + " " + words
 }
 
 // since is a duration that is never negative.

@@ -57,6 +57,23 @@ func BenchmarkRoundTrip(b *testing.B) {
 	b.Cleanup(kept.CloseIdleConnections)
 	b.Run("loopback/bare", run(kept, "GET"))
 	b.Run("loopback/read", run(session(b, loopback, nil, hooks), "GET"))
+	b.Run("loopback/session", func(b *testing.B) { // each read in a session of its own, as calls have
+		e, err := egress.New(loopback, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(e.CloseIdleConnections)
+		b.ReportAllocs()
+		for b.Loop() {
+			s := e.Open(b.Context(), hooks)
+			resp, err := s.RoundTrip(request(b, "GET", base+"/issues.json?status=open", ""))
+			if err != nil {
+				b.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			s.Close()
+		}
+	})
 	b.Run("loopback/change", run(session(b, loopback, nil, &changes), "POST"))
 }
 

@@ -178,16 +178,16 @@ func checkPath(escaped string) error {
 	if escaped[0] != '/' {
 		return errors.New("the path does not begin with a slash")
 	}
-	segments := strings.Split(escaped[1:], "/")
-	for i, segment := range segments {
-		if segment == "" && i < len(segments)-1 {
+	segment, rest, more := strings.Cut(escaped[1:], "/")
+	for ; more; segment, rest, more = strings.Cut(rest, "/") {
+		if segment == "" {
 			return errors.New("an empty segment in the path")
 		}
 		if err := checkSegment(segment); err != nil {
 			return err
 		}
 	}
-	return nil
+	return checkSegment(segment)
 }
 
 func checkSegment(s string) error {
@@ -207,6 +207,9 @@ func checkSegment(s string) error {
 // unescape decodes what is an escape and leaves the rest, as lenient servers
 // do: "100%" is a name.
 func unescape(s string) string {
+	if !strings.Contains(s, "%") {
+		return s
+	}
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		if s[i] == '%' && i+2 < len(s) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -44,16 +46,24 @@ func foreign(name string) bool {
 // ownHeaders copies the handler's headers under canonical names, and refuses
 // what it may not send.
 func ownHeaders(h http.Header) (http.Header, error) {
-	own := make(http.Header, len(h)+2)
+	own := make(http.Header, len(h))
+	n := 0
+	for _, values := range h {
+		n += len(values)
+	}
+	all := make([]string, 0, n) // one array for the values of all
 	for key, values := range h {
 		name := http.CanonicalHeaderKey(key)
-		if foreign(name) {
-			return nil, fmt.Errorf("the header %s is not the handler's to set", name)
-		}
-		if err := checkHeader(name, values); err != nil {
+		if err := checkHeader(name, values, foreign); err != nil {
 			return nil, err
 		}
-		own[name] = append(own[name], values...)
+		if had := own[name]; had != nil {
+			own[name] = append(had, values...)
+			continue
+		}
+		from := len(all)
+		all = append(all, values...)
+		own[name] = all[from:len(all):len(all)]
 	}
 	return own, checkEncodings(own["Accept-Encoding"])
 }
@@ -79,9 +89,12 @@ func checkEncodings(values []string) error {
 	return nil
 }
 
-// checkHeader refuses names that are no token and values that end the line (RFC
-// 9110, section 5.5).
-func checkHeader(name string, values []string) error {
+// checkHeader refuses names that are another's to set, names that are no token,
+// and values that end the line (RFC 9110, section 5.5).
+func checkHeader(name string, values []string, foreign func(name string) bool) error {
+	if foreign(name) {
+		return fmt.Errorf("the header %s is not the handler's to set", name)
+	}
 	for _, c := range []byte(name) {
 		if !token(c) {
 			return errors.New("a header whose name is no token")
@@ -104,13 +117,82 @@ func token(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
 
-// headerSize is about what a request's line and headers take on the wire.
-func headerSize(url string, h http.Header) int64 {
-	n := len(url) + 32
-	for name, values := range h {
-		for _, v := range values {
-			n += len(name) + len(v) + 4
+// requestLine is what a request says beside its headers.
+type requestLine struct {
+	method, path, query string
+	host                string
+	length              int  // of the body
+	close               bool // the connection is for this request alone
+}
+
+// notHere are headers that are written from the request itself.
+var notHere = map[string]bool{"Host": true, "User-Agent": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
+
+// appendHead appends a request's head as http.Request.Write writes it, and holds
+// the headers to what checkHeader says.
+func appendHead(b []byte, line *requestLine, h http.Header, foreign func(name string) bool) ([]byte, error) {
+	b = append(append(b, line.method...), ' ')
+	if line.path == "" {
+		b = append(b, '/')
+	}
+	b = append(b, line.path...)
+	if line.query != "" {
+		b = append(append(b, '?'), line.query...)
+	}
+	b = append(b, " HTTP/1.1\r\n"...)
+	b = appendHeader(b, "Host", line.host)
+	if agent := agent(h); agent != "" {
+		b = appendHeader(b, "User-Agent", agent)
+	}
+	if line.close {
+		b = appendHeader(b, "Connection", "close")
+	}
+	if m := line.method; line.length > 0 || m == http.MethodPost || m == http.MethodPut || m == http.MethodPatch {
+		b = append(strconv.AppendInt(append(b, "Content-Length: "...), int64(line.length), 10), "\r\n"...)
+	}
+	b, err := appendHeaders(b, h, foreign)
+	return append(b, "\r\n"...), err
+}
+
+// agent is what the header says, "" if it says that there is none.
+func agent(h http.Header) string {
+	for key, values := range h {
+		if http.CanonicalHeaderKey(key) == "User-Agent" {
+			return strings.Join(values[:min(1, len(values))], "")
 		}
 	}
-	return int64(n)
+	return "Go-http-client/1.1"
+}
+
+// appendHeaders appends headers in the order of their names.
+func appendHeaders(b []byte, h http.Header, foreign func(name string) bool) ([]byte, error) {
+	var few [16]string
+	keys := few[:0]
+	for key := range h {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		name, values := http.CanonicalHeaderKey(key), h[key]
+		if err := checkHeader(name, values, foreign); err != nil {
+			return b, err
+		}
+		if name == "Accept-Encoding" {
+			if err := checkEncodings(values); err != nil {
+				return b, err
+			}
+		}
+		if notHere[name] {
+			continue
+		}
+		for _, v := range values {
+			b = appendHeader(b, name, v)
+		}
+	}
+	return b, nil
+}
+
+func appendHeader(b []byte, name, value string) []byte {
+	b = append(append(b, name...), ": "...)
+	return append(append(b, textproto.TrimString(value)...), "\r\n"...)
 }

@@ -24,8 +24,12 @@ const (
 // may send them back. A nil *secrets finds nothing.
 type secrets struct {
 	values []string
-	forms  []string // longest first, so that a part does not spoil the whole
+	forms  [][]byte // longest first, so that a part does not spoil the whole
+	whole  []field  // headers whose parts are all among the values
 }
+
+// field is a value of a header.
+type field struct{ name, value string }
 
 // maxSecrets bounds what a session remembers. Tokens are few; signatures differ
 // in every request, and the oldest are forgotten.
@@ -46,14 +50,60 @@ func (s *secrets) with(values []string) *secrets {
 		return s
 	}
 	out.values = out.values[max(0, len(out.values)-maxSecrets):]
+	out.forms = make([][]byte, 0, 16*len(out.values))
 	for _, v := range out.values {
-		out.forms = append(out.forms, forms(v)...)
+		out.forms = appendForms(out.forms, v)
 	}
-	slices.SortFunc(out.forms, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+	slices.SortFunc(out.forms, func(a, b []byte) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), bytes.Compare(a, b))
 	})
-	out.forms = slices.Compact(out.forms)
+	out.forms = slices.CompactFunc(out.forms, bytes.Equal)
 	return out
+}
+
+// from returns secrets that also know what Authorize put on a request: every new
+// or changed value of a header or of the query, and what such a value is made
+// of. It does not change s.
+func (s *secrets) from(before, after http.Header, queryBefore, queryAfter string) *secrets {
+	var fresh []field
+	for name, values := range after {
+		for _, v := range values {
+			f := field{name, v}
+			if !given(before, name, v) && (s == nil || !slices.Contains(s.whole, f)) {
+				fresh = append(fresh, f)
+			}
+		}
+	}
+	if len(fresh) == 0 && queryBefore == queryAfter {
+		return s // as with every request but the first
+	}
+	var values []string
+	for _, f := range fresh {
+		values = append(values, parts(f.name, f.value)...)
+	}
+	out := s.with(append(values, addedQuery(queryBefore, queryAfter)...))
+	if out == s || len(out.values) == maxSecrets { // as it was, or some may be forgotten
+		return out
+	}
+	out.whole = fresh
+	if s != nil {
+		out.whole = append(fresh, s.whole...)
+	}
+	return out
+}
+
+// given reports whether a header of the handler's had the value already. The
+// encoding is never a secret.
+func given(before http.Header, name, value string) bool {
+	if slices.Contains(before[name], value) || name == "Accept-Encoding" {
+		return true
+	}
+	for key, values := range before { // a hook may have written it in another way
+		if key != name && strings.EqualFold(key, name) && slices.Contains(values, value) {
+			return true
+		}
+	}
+	return false
 }
 
 // scrub returns b without the secrets; b itself if it holds none.
@@ -62,8 +112,8 @@ func (s *secrets) scrub(b []byte) []byte {
 		return b
 	}
 	for _, form := range s.forms {
-		if bytes.Contains(b, []byte(form)) {
-			b = bytes.ReplaceAll(b, []byte(form), []byte(redacted))
+		if bytes.Contains(b, form) {
+			b = bytes.ReplaceAll(b, form, []byte(redacted))
 		}
 	}
 	return b
@@ -75,36 +125,94 @@ func (s *secrets) text(t string) string {
 		return t
 	}
 	for _, form := range s.forms {
-		t = strings.ReplaceAll(t, form, redacted)
+		t = strings.ReplaceAll(t, string(form), redacted)
 	}
 	return t
 }
 
-// header returns a scrubbed copy of h without Set-Cookie, and without headers
-// whose very name holds a secret.
-func (s *secrets) header(h http.Header) http.Header {
-	out := make(http.Header, len(h))
+// header cuts the secrets out of h, and removes Set-Cookie and headers whose
+// very name holds one.
+func (s *secrets) header(h http.Header) {
+	delete(h, "Set-Cookie")
+	if !s.within(h) {
+		return
+	}
 	for name, values := range h {
-		if name == "Set-Cookie" || s.text(name) != name || s.text(strings.ToLower(name)) != strings.ToLower(name) {
+		if s.text(name) != name || s.text(strings.ToLower(name)) != strings.ToLower(name) {
+			delete(h, name)
 			continue
 		}
-		for _, v := range values {
-			out[name] = append(out[name], s.text(v))
+		for i, v := range values {
+			values[i] = s.text(v)
 		}
+	}
+}
+
+// within reports whether any secret is in h, or across two of its values.
+func (s *secrets) within(h http.Header) bool {
+	if s == nil {
+		return false
+	}
+	var room [1 << 10]byte
+	b := room[:0]
+	for name, values := range h {
+		b = append(append(b, name...), '\n')
+		for _, c := range []byte(name) {
+			b = append(b, lower(c))
+		}
+		for _, v := range values {
+			b = append(append(b, '\n'), v...)
+		}
+		b = append(b, '\n')
+	}
+	return slices.ContainsFunc(s.forms, func(form []byte) bool { return bytes.Contains(b, form) })
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}
+
+// appendForms appends the ways in which software writes v.
+func appendForms(out [][]byte, v string) [][]byte {
+	out = append(out, []byte(v))
+	if !plain(v) {
+		for _, form := range escapes(v) {
+			out = append(out, []byte(form))
+		}
+	}
+	if len(v) >= 6 { // shorter ones leave too little of themselves
+		digits := hex.AppendEncode(nil, []byte(v))
+		out = append(out, digits, bytes.ToUpper(digits))
+		out = appendBase64(out, v)
 	}
 	return out
 }
 
-// forms are the ways in which software writes v.
-func forms(v string) []string {
+// escapes are v as URLs, HTML and JSON hold it, where that is not v itself.
+func escapes(v string) []string {
 	query, path := url.QueryEscape(v), url.PathEscape(v)
-	out := []string{v, query, path, lowerEscapes(query), lowerEscapes(path), html.EscapeString(v)}
-	out = append(out, jsonForms(v)...)
-	if len(v) >= 6 { // shorter ones leave too little of themselves
-		out = append(out, hex.EncodeToString([]byte(v)), strings.ToUpper(hex.EncodeToString([]byte(v))))
-		out = append(out, base64Forms(v)...)
+	out := []string{query, path, lowerEscapes(query), lowerEscapes(path)}
+	if strings.ContainsAny(v, `<>&'"`) {
+		out = append(out, html.EscapeString(v))
+	}
+	other := func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&/`, r) }
+	if strings.ContainsFunc(v, other) {
+		out = append(out, jsonForms(v)...)
 	}
 	return out
+}
+
+// plain reports whether URLs, HTML and JSON hold v as it is.
+func plain(v string) bool {
+	for _, c := range []byte(v) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '.' && c != '_' && c != '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // lowerEscapes writes the digits of %XX in lower case.
@@ -161,40 +269,36 @@ func ascii(s string, upper bool) string {
 	return b.String()
 }
 
-// base64Forms are v in base64, and what is left of it in base64 when it stands
-// at any place in a longer text, as the password in user:password does.
-func base64Forms(v string) []string {
-	var out []string
-	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
-		out = append(out, enc.EncodeToString([]byte(v)))
-		for shift := range 3 {
-			padded := append(make([]byte, shift), v...)
-			text := enc.WithPadding(base64.NoPadding).EncodeToString(padded)
-			from := (shift*8 + 5) / 6 // the first character that holds bits of v alone
-			to := len(padded) * 8 / 6 // after the last such
-			out = append(out, text[from:to])
+// appendBase64 appends v in base64, and what is left of it in base64 when it
+// stands at any place in a longer text, as the password in user:password does.
+func appendBase64(out [][]byte, v string) [][]byte {
+	first := len(out)
+	out = append(out, base64.StdEncoding.AppendEncode(nil, []byte(v)))
+	var room [256]byte
+	for shift := range 3 {
+		padded := append(room[:shift], v...)
+		text := base64.RawStdEncoding.AppendEncode(nil, padded)
+		from := (shift*8 + 5) / 6 // the first character that holds bits of v alone
+		to := len(padded) * 8 / 6 // after the last such
+		out = append(out, text[from:to])
+	}
+	for _, text := range out[first:] {
+		if bytes.ContainsAny(text, "+/") { // URLs have an alphabet of their own
+			out = append(out, bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("+"), []byte("-")), []byte("/"), []byte("_")))
 		}
 	}
 	return out
 }
 
-// added returns what Authorize put on a request: every new or changed value of
-// a header or of the query, and what such a value is made of.
-func added(before, after http.Header, queryBefore, queryAfter string) []string {
+// addedQuery returns every new or changed value of the query. One that does not
+// parse gives what does.
+func addedQuery(before, after string) []string {
+	if before == after {
+		return nil
+	}
 	var out []string
-	for name, values := range after {
-		for _, v := range values {
-			if !slices.Contains(before[name], v) {
-				out = append(out, parts(name, v)...)
-			}
-		}
-	}
-	if queryBefore == queryAfter {
-		return out
-	}
-	// A query that does not parse gives what does.
-	was, _ := url.ParseQuery(queryBefore)
-	is, _ := url.ParseQuery(queryAfter)
+	was, _ := url.ParseQuery(before)
+	is, _ := url.ParseQuery(after)
 	for key, values := range is {
 		for _, v := range values {
 			if !slices.Contains(was[key], v) {

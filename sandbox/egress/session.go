@@ -99,7 +99,11 @@ func (s *Session) RoundTrip(req *http.Request) (*http.Response, error) {
 	if failed != nil {
 		return nil, failed
 	}
-	return rebuild(req, answer, t.length), nil
+	header := answer.Header
+	if s.hooks.Observe != nil { // which may keep its own
+		header = header.Clone()
+	}
+	return rebuild(req, answer, header, t.status, t.length), nil
 }
 
 // Close ends the session. It may be called more than once, and does not wait.
@@ -119,12 +123,13 @@ func (s *Session) over() error {
 	return s.ctx.Err() // before AfterFunc noticed
 }
 
-// remember adds to the secrets of the session and returns them all. They are
-// kept beyond their request, because a later answer may repeat them.
-func (s *Session) remember(values []string) *secrets {
+// remember adds what Authorize put on a request to the secrets of the session,
+// and returns them all. They are kept beyond their request, because a later
+// answer may repeat them.
+func (s *Session) remember(before, after http.Header, queryBefore, queryAfter string) *secrets {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.secrets = s.secrets.with(values)
+	s.secrets = s.secrets.from(before, after, queryBefore, queryAfter)
 	return s.secrets
 }
 

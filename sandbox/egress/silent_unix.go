@@ -7,24 +7,40 @@ import (
 	"syscall"
 )
 
-// silent reports whether a socket has nothing to read and has not ended. It
-// does not wait. A connection that is no socket cannot be asked, and is not
-// used again. What is read is lost; the connection is then closed anyway.
-func silent(c net.Conn) bool {
+// probe asks a socket whether it has something to read.
+type probe struct {
+	raw   syscall.RawConn
+	ask   func(fd uintptr) bool // made once, as is all that it needs
+	b     [1]byte
+	quiet bool
+}
+
+// newProbe returns nil for a connection that is no socket: it cannot be asked,
+// and is not used again.
+func newProbe(c net.Conn) *probe {
 	s, ok := c.(syscall.Conn)
 	if !ok {
-		return false
+		return nil
 	}
 	raw, err := s.SyscallConn()
 	if err != nil {
+		return nil
+	}
+	p := &probe{raw: raw}
+	p.ask = func(fd uintptr) bool {
+		_, err := syscall.Read(int(fd), p.b[:])
+		p.quiet = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
+		return true
+	}
+	return p
+}
+
+// silent reports whether the socket has nothing to read and has not ended. It
+// does not wait. What is read is lost; the connection is then closed anyway.
+func (p *probe) silent() bool {
+	if p == nil {
 		return false
 	}
-	quiet := false
-	err = raw.Read(func(fd uintptr) bool {
-		var b [1]byte
-		_, err := syscall.Read(int(fd), b[:])
-		quiet = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
-		return true
-	})
-	return err == nil && quiet
+	p.quiet = false
+	return p.raw.Read(p.ask) == nil && p.quiet
 }

@@ -15,44 +15,60 @@ import (
 // goroutine; what the one that writes a body touches is atomic.
 type trip struct {
 	s     *Session
-	req   *http.Request // a copy of the handler's, who cannot change what was checked
+	req   http.Request // a copy of the handler's, who cannot change what was checked
+	url   url.URL      // of req
 	start time.Time
 
-	life context.Context // without values: ends with session, request and limit
-	hook context.Context // life, with the values of the session's context
-	stop func()
+	life        context.Context // without values: ends with session, request and limit
+	hook        hookContext     // life, with the values of the session's context
+	cancel      context.CancelFunc
+	forget      context.CancelCauseFunc // nil, as the next, if only the session
+	fromRequest func() bool             // is to be watched
 
 	r      *Request // what hooks see
+	path   string   // escaped, with the profile's prefix
 	query  string
-	header http.Header // of the wire, with the credential once authorized
+	header http.Header // of the wire, as Authorize gets it
+	head   []byte      // what is sent before the body, with the credential
 
 	x       Exchange
 	secrets *secrets
+	wire    exchange
 	touched atomic.Bool // a byte of the request may have left
 	sent    atomic.Int64
-	length  int64 // what the answer announced
+	length  int64  // what the answer announced
+	status  string // of its first line
 }
 
 func (s *Session) newTrip(req *http.Request) *trip {
-	t := &trip{s: s, req: req.WithContext(req.Context()), start: time.Now(), r: &Request{Header: http.Header{}}}
+	t := &trip{s: s, req: *req, start: time.Now(), r: &Request{}}
 	if req.URL != nil {
-		u := *req.URL
-		t.req.URL = &u
+		t.url = *req.URL
+		t.req.URL = &t.url
 	}
 	t.x = Exchange{Profile: s.e.profile.Name, Phase: PhaseNotSent}
-	timed, cancelTimed := context.WithTimeout(context.Background(), s.e.profile.Limits.Total)
-	life, cancel := context.WithCancelCause(timed)
-	fromSession := context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })
-	fromRequest := context.AfterFunc(req.Context(), func() { cancel(req.Context().Err()) })
-	t.life = life
-	t.hook = hookContext{life, s.ctx}
-	t.stop = func() {
-		fromSession()
-		fromRequest()
-		cancel(nil)
-		cancelTimed()
-	}
+	t.begin(req.Context())
 	return t
+}
+
+// begin makes the context that everything of this trip ends with.
+func (t *trip) begin(request context.Context) {
+	parent := t.s.life
+	if done := request.Done(); done != nil && done != t.s.ctx.Done() {
+		parent, t.forget = context.WithCancelCause(parent)
+		t.fromRequest = context.AfterFunc(request, func() { t.forget(request.Err()) })
+	}
+	t.life, t.cancel = context.WithTimeout(parent, t.s.e.profile.Limits.Total)
+	t.hook = hookContext{t.life, t.s.ctx}
+}
+
+// stop ends what the trip's contexts hold.
+func (t *trip) stop() {
+	t.cancel()
+	if t.forget != nil {
+		t.fromRequest()
+		t.forget(nil)
+	}
 }
 
 // hookContext lives as long as the trip and has the values of the session's
@@ -63,10 +79,10 @@ type hookContext struct {
 }
 
 // Value returns the session's value.
-func (c hookContext) Value(key any) any { return c.values.Value(key) }
+func (c *hookContext) Value(key any) any { return c.values.Value(key) }
 
 // AfterFunc spares package context a goroutine for each derived context.
-func (c hookContext) AfterFunc(f func()) func() bool { return context.AfterFunc(c.Context, f) }
+func (c *hookContext) AfterFunc(f func()) func() bool { return context.AfterFunc(c.Context, f) }
 
 // run is the order of the house.
 func (t *trip) run() (*Response, *Error) {
@@ -129,9 +145,9 @@ func (t *trip) locate() *Error {
 	if err := checkMethod(t.method()); err != nil {
 		return t.fail(ReasonDestination, err)
 	}
-	path, query, err := t.s.e.base.locate(t.req)
+	path, query, err := t.s.e.base.locate(&t.req)
 	if err == nil {
-		err = t.s.e.checkHops(t.req)
+		err = t.s.e.checkHops(&t.req)
 	}
 	if err != nil {
 		return t.fail(ReasonDestination, err)
@@ -144,6 +160,7 @@ func (t *trip) locate() *Error {
 		return t.fail(ReasonDestination, err)
 	}
 	t.r.Path, t.r.Query, t.r.Header, t.x.Path = path, query, header, path
+	t.path, t.query = t.req.URL.EscapedPath(), query
 	return nil
 }
 
@@ -189,7 +206,7 @@ func (t *trip) allow() *Error {
 		t.x.Effect = Reads
 	}
 	if allow := t.s.hooks.Allow; allow != nil {
-		effect, err := allow(t.hook, t.r)
+		effect, err := allow(&t.hook, t.r)
 		if err != nil {
 			return t.refused(err)
 		}
@@ -205,7 +222,7 @@ func (t *trip) allow() *Error {
 	if len(header["Accept-Encoding"]) == 0 && len(header["Range"]) == 0 && t.r.Method != http.MethodHead {
 		header["Accept-Encoding"] = []string{"gzip"}
 	}
-	t.header, t.query = header, t.req.URL.RawQuery
+	t.header = header
 	return nil
 }
 
@@ -221,52 +238,72 @@ func (t *trip) refused(err error) *Error {
 	return t.fail(reason, err)
 }
 
-// authorize lets the hook put the credential on a copy, and takes over headers
-// and query alone.
+// authorize lets the hook put the credential on a copy, takes over headers and
+// query alone, and writes the head of the request. What the hook does with its
+// copy afterwards changes nothing.
 func (t *trip) authorize() *Error {
 	if authorize := t.s.hooks.Authorize; authorize != nil {
-		private := t.wire(t.hook)
-		if err := authorize(t.hook, t.s.e.origin, private); err != nil {
+		private := t.private()
+		if err := authorize(&t.hook, t.s.e.origin, private); err != nil {
 			return t.refused(err)
 		}
 		if err := t.takeOver(private); err != nil {
 			return t.fail(ReasonRefused, err)
 		}
-	}
-	if t.secrets == nil {
+	} else {
 		t.secrets = t.s.known()
+		if err := t.writeHead(t.header, foreign); err != nil {
+			return t.fail(ReasonDestination, err)
+		}
 	}
-	target := t.s.e.base.prefix + t.r.Path + "?" + t.query
-	if headerSize(target, t.header) > t.s.e.profile.Limits.HeaderBytes {
+	if int64(len(t.head)) > t.s.e.profile.Limits.HeaderBytes {
 		return t.fail(ReasonTooLarge, errors.New("the request's headers are over the limit"))
 	}
 	return nil
 }
 
+// private builds the request that is to bear the credential from what was
+// checked, and from nothing else: no context values, no GetBody, no header map
+// of the handler's.
+func (t *trip) private() *http.Request {
+	b := t.s.e.base
+	out := &http.Request{
+		Method: t.method(),
+		URL: &url.URL{Scheme: b.scheme, Host: b.host,
+			Path: t.req.URL.Path, RawPath: t.req.URL.RawPath, RawQuery: t.query},
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Host:   b.host,
+		Header: t.header,
+	}
+	if len(t.r.Body) > 0 {
+		out.Body = io.NopCloser(bytes.NewReader(t.r.Body))
+		out.ContentLength = int64(len(t.r.Body))
+	}
+	return out.WithContext(&t.hook)
+}
+
 // takeOver refuses a copy of which more than headers and query changed.
 func (t *trip) takeOver(private *http.Request) error {
 	b, u := t.s.e.base, private.URL
-	if u == nil || private.Method != t.r.Method || private.Host != b.host || u.Scheme != b.scheme || u.Host != b.host ||
+	if u == nil || private.Method != t.method() || private.Host != b.host || u.Scheme != b.scheme || u.Host != b.host ||
 		u.Path != t.req.URL.Path || u.RawPath != t.req.URL.RawPath || u.Opaque != "" || u.User != nil || u.Fragment != "" {
 		return errors.New("the credential changed more than headers and query")
 	}
 	if err := checkQuery(u.RawQuery); err != nil {
 		return err
 	}
-	t.secrets = t.s.remember(added(t.header, private.Header, t.query, u.RawQuery))
-	header := make(http.Header, len(private.Header))
-	for key, values := range private.Header {
-		name := http.CanonicalHeaderKey(key)
-		if foreign(name) && !ofCredentials[name] {
-			return errors.New("the credential sets the header " + name)
-		}
-		if err := checkHeader(name, values); err != nil {
-			return err
-		}
-		header[name] = append(header[name], values...)
-	}
-	t.header, t.query = header, u.RawQuery
-	return checkEncodings(header["Accept-Encoding"])
+	t.secrets = t.s.remember(t.r.Header, private.Header, t.query, u.RawQuery)
+	t.query = u.RawQuery
+	return t.writeHead(private.Header, func(name string) bool { return foreign(name) && !ofCredentials[name] })
+}
+
+// writeHead writes the head of the request with the headers h.
+func (t *trip) writeHead(h http.Header, foreign func(name string) bool) error {
+	line := requestLine{method: t.method(), path: t.path, query: t.query, host: t.s.e.base.host,
+		length: len(t.r.Body), close: t.x.Effect != Reads}
+	head, err := appendHead(make([]byte, 0, 512), &line, h, foreign)
+	t.head = head
+	return err
 }
 
 // commit records a change, if there is still time to send it.
@@ -275,42 +312,11 @@ func (t *trip) commit() *Error {
 		return err
 	}
 	if commit := t.s.hooks.Commit; commit != nil && t.x.Effect == Changes {
-		if err := commit(t.hook, t.r); err != nil {
+		if err := commit(&t.hook, t.r); err != nil {
 			return t.refused(err)
 		}
 	}
 	return nil
-}
-
-// wire builds the request from what was checked, and from nothing else: no
-// context values, no GetBody, no header map of the handler's.
-func (t *trip) wire(ctx context.Context) *http.Request {
-	b := t.s.e.base
-	out := &http.Request{
-		Method: t.r.Method,
-		URL: &url.URL{Scheme: b.scheme, Host: b.host,
-			Path: t.req.URL.Path, RawPath: t.req.URL.RawPath, RawQuery: t.query},
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Host:   b.host,
-		Header: t.header.Clone(),
-	}
-	if len(t.r.Body) > 0 {
-		out.Body = io.NopCloser(&tally{bytes.NewReader(t.r.Body), &t.sent})
-		out.ContentLength = int64(len(t.r.Body))
-	}
-	return out.WithContext(ctx)
-}
-
-// tally counts what is read from another goroutine.
-type tally struct {
-	r io.Reader
-	n *atomic.Int64
-}
-
-func (c *tally) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n.Add(int64(n))
-	return n, err
 }
 
 // send sends the request and reads the answer: a change on a connection of its
@@ -347,11 +353,10 @@ func (t *trip) dial(pooled *pool) (*Response, *Error) {
 // exchange sends the request on c. dead says that c was used before and gave no
 // sign of life.
 func (t *trip) exchange(c *conn, pooled *pool) (answer *Response, failed *Error, dead bool) {
-	t.sent.Store(0) // Authorize may have read its copy, or it is sent again
-	out := t.wire(t.life)
-	out.Close = pooled == nil
-	x := &exchange{c: c, out: out, limits: t.s.e.profile.Limits, touched: &t.touched, sent: &t.sent}
-	resp, err := x.begin(t.life)
+	t.sent.Store(0) // it may be sent again
+	x := &t.wire
+	*x = exchange{t: t, c: c}
+	resp, err := x.begin()
 	if err != nil {
 		dead = c.used && !x.heard && !x.late && t.life.Err() == nil
 		return nil, t.unanswered(err), dead
@@ -371,11 +376,12 @@ func (t *trip) unanswered(err error) *Error {
 
 func (t *trip) receive(resp *http.Response) (*Response, *Error) {
 	t.x.Phase, t.x.Status = PhaseAnswered, resp.StatusCode
-	t.length = resp.ContentLength
+	t.length, t.status = resp.ContentLength, resp.Status
 	body, received, err := readAnswer(resp, t.s.e.profile.Limits)
 	t.x.Received = received
 	t.secrets = t.s.known() // a request beside this one may have added some
-	answer := &Response{Status: resp.StatusCode, Header: t.secrets.header(resp.Header)}
+	t.secrets.header(resp.Header)
+	answer := &Response{Status: resp.StatusCode, Header: resp.Header}
 	if err != nil {
 		return answer, t.fail(answerReason(t.life, err), err)
 	}
@@ -389,8 +395,11 @@ func (t *trip) observe(answer *Response) {
 		t.x.Sent = t.sent.Load()
 	}
 	t.x.Duration = since(t.start)
+	if t.r.Header == nil {
+		t.r.Header = http.Header{}
+	}
 	if observe := t.s.hooks.Observe; observe != nil {
-		observe(t.hook, t.r, answer, t.x)
+		observe(&t.hook, t.r, answer, t.x)
 	}
 }
 

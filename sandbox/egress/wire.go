@@ -9,17 +9,16 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// This file speaks HTTP/1.1 itself, with the parser and the writer of net/http
-// and without its Transport, for three reasons. The Transport decides on its own
-// when a request is sent again; here that is one visible line. It writes what a
-// provider sends unasked to the standard log, and that may echo a credential. And
-// a request and an answer that are both held in memory need none of its
-// goroutines.
+// This file speaks HTTP/1.1 itself, with the parser of net/http and without its
+// Transport, for three reasons. The Transport decides on its own when a request
+// is sent again; here that is one visible line. It writes what a provider sends
+// unasked to the standard log, and that may echo a credential. And a request and
+// an answer that are both held in memory need none of its goroutines.
 
 var (
 	errLate    = errors.New("no answer's headers within the limit")
@@ -36,26 +35,70 @@ const (
 // time.
 type conn struct {
 	net.Conn
-	limit *io.LimitedReader
+	limit io.LimitedReader
 	in    *bufio.Reader
-	used  bool        // an exchange was completed on it
-	timer *time.Timer // closes it while it is idle
+	probe *probe // nil: it cannot be asked whether it is silent
+	used  bool   // an exchange was completed on it
+
+	mu    sync.Mutex
+	timer *time.Timer // made once; closes the connection when it is due
+	due   time.Time   // zero: never
+	late  bool        // it was closed so
+	home  *pool       // it is idle there
 }
 
 func newConn(raw net.Conn) *conn {
-	limit := &io.LimitedReader{R: raw, N: math.MaxInt64}
-	return &conn{Conn: raw, limit: limit, in: bufio.NewReaderSize(limit, readAhead)}
+	c := &conn{Conn: raw, limit: io.LimitedReader{R: raw, N: math.MaxInt64}}
+	c.in = bufio.NewReaderSize(&c.limit, readAhead)
+	if t, ok := raw.(*tls.Conn); ok {
+		raw = t.NetConn() // so that a session's renewal counts as noise, too
+	}
+	c.probe = newProbe(raw)
+	return c
 }
 
 // quiet reports whether nothing came while the connection was idle: neither its
-// end nor an answer that would be taken for that of the next request. What is
-// below TLS is asked, so that a session's renewal counts as noise too.
-func (c *conn) quiet() bool {
-	raw := c.Conn
-	if t, ok := raw.(*tls.Conn); ok {
-		raw = t.NetConn()
+// end nor an answer that would be taken for that of the next request.
+func (c *conn) quiet() bool { return c.in.Buffered() == 0 && c.probe.silent() }
+
+// closeIn closes the connection after d, unless keep is called before.
+func (c *conn) closeIn(d time.Duration, home *pool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.due, c.home = time.Now().Add(d), home
+	if c.timer == nil {
+		c.timer = time.AfterFunc(d, c.expire)
+		return
 	}
-	return c.in.Buffered() == 0 && silent(raw)
+	c.timer.Reset(d)
+}
+
+// keep takes back closeIn, and reports whether that was too late.
+func (c *conn) keep() (late bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.due, c.home = time.Time{}, nil
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	return c.late
+}
+
+// expire closes the connection if it is due: the timer may have been stopped or
+// set anew since it went off.
+func (c *conn) expire() {
+	c.mu.Lock()
+	if c.due.IsZero() || time.Now().Before(c.due) {
+		c.mu.Unlock()
+		return
+	}
+	c.late = true
+	home := c.home
+	c.mu.Unlock()
+	_ = c.Close()
+	if home != nil {
+		home.drop(c)
+	}
 }
 
 // head reads status line and headers of the final answer.
@@ -87,7 +130,7 @@ type pool struct {
 func (p *pool) get() *conn {
 	for {
 		c := p.pop()
-		if c == nil || c.quiet() {
+		if c == nil || !c.keep() && c.quiet() {
 			return c
 		}
 		_ = c.Close()
@@ -103,71 +146,67 @@ func (p *pool) pop() *conn {
 	}
 	c := p.idle[n-1]
 	p.idle = p.idle[:n-1]
-	c.timer.Stop()
 	return c
 }
 
+// put keeps c if it can be asked later whether it stayed quiet.
 func (p *pool) put(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.idle) >= maxIdle || !c.quiet() {
+	if len(p.idle) >= maxIdle || c.probe == nil || c.in.Buffered() > 0 {
 		_ = c.Close()
 		return
 	}
 	c.used = true
-	c.timer = time.AfterFunc(idleTime, func() { p.drop(c) })
+	c.closeIn(idleTime, p)
 	p.idle = append(p.idle, c)
 }
 
-// drop closes c if it is still idle.
+// drop forgets c if it is still idle.
 func (p *pool) drop(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, other := range p.idle {
-		if other == c {
-			p.idle = append(p.idle[:i], p.idle[i+1:]...)
-			_ = c.Close()
-			return
-		}
+	if i := slices.Index(p.idle, c); i >= 0 {
+		p.idle = slices.Delete(p.idle, i, i+1)
 	}
 }
 
 func (p *pool) close() {
 	for c := p.pop(); c != nil; c = p.pop() {
+		c.keep()
 		_ = c.Close()
 	}
 }
 
-// exchange is one request on one connection.
+// exchange is a trip's request on one connection.
 type exchange struct {
-	c       *conn
-	out     *http.Request
-	limits  Limits
-	touched *atomic.Bool  // a byte of the request may have left
-	sent    *atomic.Int64 // bytes of the body that were taken
+	t *trip
+	c *conn
 
 	heard   bool // a byte of an answer came
+	late    bool // the provider took too long
 	release func() bool
-	written chan struct{} // closed when nothing more is written
+	written chan struct{} // closed when nothing more is written; nil if that is so already
 	failed  error         // of writing; read after written
 
-	mu    sync.Mutex
-	alarm *time.Timer
-	over  bool // the headers are here, or will not come
-	late  bool
+	mu   sync.Mutex
+	over bool // the headers are here, or will not come
 }
 
 // begin sends the request and reads the headers of its answer. The connection is
-// closed when life ends, until finish.
-func (x *exchange) begin(life context.Context) (*http.Response, error) {
-	x.release = context.AfterFunc(life, func() { _ = x.c.Close() })
-	x.written = make(chan struct{})
-	if x.out.Body == nil {
+// closed when the trip's life ends, until finish.
+func (x *exchange) begin() (*http.Response, error) {
+	x.release = context.AfterFunc(x.t.life, func() { _ = x.c.Close() })
+	if len(x.t.r.Body) == 0 {
 		x.write()
-	} else {
-		go x.write() // an answer may come before the body was taken
+	} else { // an answer may come before the body was taken
+		x.written = make(chan struct{})
+		go func() {
+			defer close(x.written)
+			x.write()
+		}()
 	}
-	resp, heard, err := x.c.head(x.out, x.limits.HeaderBytes)
+	resp, heard, err := x.c.head(&x.t.req, x.t.s.e.profile.Limits.HeaderBytes)
 	x.heard = heard
 	if x.stopAlarm() {
 		err = errLate
@@ -184,65 +223,71 @@ func (x *exchange) begin(life context.Context) (*http.Response, error) {
 
 // write sends the request, and gives the provider its time to answer.
 func (x *exchange) write() {
-	defer close(x.written)
-	x.failed = x.out.Write(&toucher{x.c, x.touched})
-	if x.failed != nil && !x.touched.Load() {
+	x.failed = x.send()
+	if x.failed != nil && !x.t.touched.Load() {
 		_ = x.c.Close() // nobody will answer
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.over {
-		return
+	if !x.over {
+		x.c.closeIn(x.t.s.e.profile.Limits.Headers, nil)
 	}
-	x.alarm = time.AfterFunc(x.limits.Headers, func() {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		if !x.over {
-			x.late = true
-			_ = x.c.Close()
-		}
-	})
 }
 
-// stopAlarm reports whether it went off.
+// send writes the head with the beginning of the body, and the rest.
+func (x *exchange) send() error {
+	const first, piece = 4 << 10, 32 << 10
+	head, body := x.t.head, x.t.r.Body
+	n := min(len(body), first)
+	if n > 0 {
+		head = append(head[:len(head):len(head)], body[:n]...)
+	}
+	for {
+		x.t.touched.Store(true)
+		x.t.sent.Add(int64(n))
+		if _, err := x.c.Write(head); err != nil {
+			return err
+		}
+		if body = body[n:]; len(body) == 0 {
+			return nil
+		}
+		n = min(len(body), piece)
+		head = body[:n]
+	}
+}
+
+// stopAlarm reports whether the answer's headers came too late.
 func (x *exchange) stopAlarm() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.over = true
-	if x.alarm != nil {
-		x.alarm.Stop()
-	}
+	x.late = x.c.keep()
 	return x.late
 }
 
 // finish gives the connection to p if it can be used again, and closes it
 // otherwise. Nothing is written when it returns.
 func (x *exchange) finish(p *pool, whole bool) {
-	if whole && p != nil && x.sent.Load() == x.out.ContentLength && x.c.quiet() {
-		<-x.written // the provider answered all of it; writing is about to return
-	}
-	select {
-	case <-x.written:
-	default:
-		whole = false // answered before the body was taken
-	}
-	if whole && p != nil && x.release() && x.failed == nil {
+	if x.release() && whole && p != nil && x.complete() {
 		p.put(x.c)
 		return
 	}
-	x.release()
 	_ = x.c.Close()
-	<-x.written
+	if x.written != nil {
+		<-x.written
+	}
 }
 
-// toucher notes that something is about to be written.
-type toucher struct {
-	w       io.Writer
-	touched *atomic.Bool
-}
-
-func (t *toucher) Write(p []byte) (int, error) {
-	t.touched.Store(true)
-	return t.w.Write(p)
+// complete reports whether all of the request was written. One that was answered
+// before its body was taken is not.
+func (x *exchange) complete() bool {
+	if x.written == nil {
+		return x.failed == nil
+	}
+	if x.t.sent.Load() < int64(len(x.t.r.Body)) || !x.c.quiet() {
+		return false
+	}
+	<-x.written // the provider answered all of it; writing is about to return
+	return x.failed == nil
 }
