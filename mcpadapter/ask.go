@@ -295,39 +295,17 @@ func checkURL(u string) error {
 	return nil
 }
 
-// checkForm looks at everything in a form that a person reads. The message is
-// free text, in which the words may be about something else; a field is what is
-// filled in.
+// checkForm looks at everything in a form that a person fills in. The message is
+// free text, in which the words may be about something else.
 func checkForm(name string, e *mcp.ElicitParams) error {
 	text, err := json.Marshal(e.RequestedSchema)
 	if err != nil {
 		return errors.New("the form's schema is not JSON")
 	}
-	var form struct {
-		Type       string `json:"type"`
-		Properties map[string]struct {
-			Title       string `json:"title"`
-			Description string `json:"description"`
-			Format      string `json:"format"`
-			WriteOnly   bool   `json:"writeOnly"`
-			Properties  any    `json:"properties"`
-		} `json:"properties"`
-	}
-	if json.Unmarshal(text, &form) != nil || form.Type != "object" {
-		return errors.New("the form's schema is not an object of plain fields")
-	}
 	if schema.AsksForSecret(name) {
-		return errors.New("a form must not ask for a secret; send the user to a page of yours by its URL")
+		return schema.ErrSecretForm
 	}
-	for field, p := range form.Properties {
-		switch {
-		case schema.AsksForSecret(field, p.Title, p.Description), p.Format == "password", p.WriteOnly:
-			return fmt.Errorf("the field %q asks for a secret, and a form must not; send the user to a page of yours by its URL", field)
-		case p.Properties != nil:
-			return fmt.Errorf("the field %q is not a plain one", field)
-		}
-	}
-	return nil
+	return schema.CheckForm(text)
 }
 
 // lacks names what a client would have to be able to do, as the member of

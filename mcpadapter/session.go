@@ -29,6 +29,9 @@ const (
 	// maxSessions bounds sessions of older clients. Each has a server of the
 	// SDK without tools, some kilobytes.
 	maxSessions = 4096
+
+	// maxOwned bounds those of one caller, so that none keeps the others out.
+	maxOwned = maxSessions / 16
 )
 
 // sessions serves clients of revisions before 2026-07-28 that want to be asked
@@ -41,12 +44,12 @@ type sessions struct {
 	http http.Handler
 
 	mu      sync.Mutex
-	servers map[*mcp.Server]bool
-	calls   map[string]*request // by callHeader
+	servers map[*mcp.Server]authz.PrincipalKey // who opened it
+	calls   map[string]*request                // by callHeader
 }
 
 func newSessions(a *Adapter, timeout time.Duration) *sessions {
-	s := &sessions{a: a, key: make([]byte, 32), servers: map[*mcp.Server]bool{}, calls: map[string]*request{}}
+	s := &sessions{a: a, key: make([]byte, 32), servers: map[*mcp.Server]authz.PrincipalKey{}, calls: map[string]*request{}}
 	_, _ = rand.Read(s.key) // it never fails
 	s.http = mcp.NewStreamableHTTPHandler(s.serverFor, &mcp.StreamableHTTPOptions{
 		SessionTimeout:             timeout,
@@ -80,7 +83,7 @@ func (s *sessions) serve(w http.ResponseWriter, r *http.Request, body []byte, wh
 	if id := r.Header.Get(sessionHeader); id != "" && !s.owns(id, who.Key()) {
 		refuse(w, body, refusal{status: http.StatusNotFound, code: toolresult.NotFound, message: "there is no such session"})
 		return
-	} else if id == "" && !s.room() {
+	} else if id == "" && !s.room(who.Key()) {
 		refuse(w, body, refusal{status: http.StatusServiceUnavailable, code: toolresult.RateLimited, message: "there are too many sessions"})
 		return
 	}
@@ -135,7 +138,7 @@ func (s *sessions) serverFor(r *http.Request) *mcp.Server {
 	who := call.principal.Key()
 	server := s.a.server(func() string { return s.id(rand.Text(), who) })
 	s.mu.Lock()
-	s.servers[server] = true
+	s.servers[server] = who
 	s.mu.Unlock()
 	return server
 }
@@ -155,16 +158,27 @@ func (s *sessions) owns(id string, who authz.PrincipalKey) bool {
 	return ok && hmac.Equal([]byte(id), []byte(s.id(random, who)))
 }
 
-// room reports whether there may be a further session. Those that have ended
+// room reports whether a caller may open a further session. Those that have ended
 // are forgotten here.
-func (s *sessions) room() bool {
+func (s *sessions) room(who authz.PrincipalKey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.servers) < maxSessions {
+	if s.has(who) {
 		return true
 	}
 	s.sweep()
-	return len(s.servers) < maxSessions
+	return s.has(who)
+}
+
+// has is room without looking which have ended.
+func (s *sessions) has(who authz.PrincipalKey) bool {
+	own := 0
+	for _, k := range s.servers {
+		if k == who {
+			own++
+		}
+	}
+	return len(s.servers) < maxSessions && own < maxOwned
 }
 
 func (s *sessions) sweep() {
@@ -187,7 +201,7 @@ func (s *sessions) close() {
 	}
 	s.mu.Lock()
 	servers := s.servers
-	s.servers = map[*mcp.Server]bool{}
+	s.servers = map[*mcp.Server]authz.PrincipalKey{}
 	s.mu.Unlock()
 	for server := range servers {
 		for session := range server.Sessions() {

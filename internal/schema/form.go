@@ -2,6 +2,8 @@ package schema
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -54,4 +56,35 @@ func AsksForSecret(texts ...string) bool {
 		}
 	}
 	return false
+}
+
+// ErrSecretForm is what CheckForm returns, wrapped, for a form that asks for a
+// secret.
+var ErrSecretForm = errors.New("a form must not ask for a secret; send the user to a page of yours by its URL")
+
+// CheckForm refuses the schema of a form that is not an object of plain fields, or
+// has a field for a secret. It looks at all that a person reads of a field.
+func CheckForm(form []byte) error {
+	var f struct {
+		Type       string `json:"type"`
+		Properties map[string]struct {
+			Title       string `json:"title"`
+			Description string `json:"description"`
+			Format      string `json:"format"`
+			WriteOnly   bool   `json:"writeOnly"`
+			Properties  any    `json:"properties"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal(form, &f) != nil || f.Type != "object" {
+		return errors.New("the form's schema is not an object of plain fields")
+	}
+	for field, p := range f.Properties {
+		switch {
+		case AsksForSecret(field, p.Title, p.Description), p.Format == "password", p.WriteOnly:
+			return fmt.Errorf("the field %q asks for a secret: %w", field, ErrSecretForm)
+		case p.Properties != nil:
+			return fmt.Errorf("the field %q is not a plain one", field)
+		}
+	}
+	return nil
 }

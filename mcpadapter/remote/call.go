@@ -12,6 +12,7 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/connector/provider"
 	"github.com/drawbridge-sdk/drawbridge/internal/defuse"
 	"github.com/drawbridge-sdk/drawbridge/internal/mcpwire"
+	"github.com/drawbridge-sdk/drawbridge/internal/schema"
 	"github.com/drawbridge-sdk/drawbridge/sandbox/egress"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
@@ -157,7 +158,8 @@ func (c *Connector) replies(ctx context.Context, call *connector.Call, t *tool, 
 }
 
 // question reads what a server asks. Only a form is answered: an address would
-// be opened on a stranger's word.
+// be opened on a stranger's word. One that asks for a secret, or shows a person
+// something else than it holds, is not passed on.
 func (c *Connector) question(t *tool, v any) (*Question, error) {
 	o, _ := v.(map[string]any)
 	p, _ := o["params"].(map[string]any)
@@ -168,8 +170,14 @@ func (c *Connector) question(t *tool, v any) (*Question, error) {
 	text, _ := p["message"].(string)
 	q.Text, _ = defuse.Policy{}.Text(text)
 	var err error
-	q.Schema, err = json.Marshal(p["requestedSchema"])
-	return q, err
+	if q.Schema, err = json.Marshal(p["requestedSchema"]); err != nil {
+		return nil, mcpwire.FaultResult
+	}
+	_, hidden := defuse.Policy{Markup: true}.Value(p["requestedSchema"])
+	if hidden > 0 || schema.AsksForSecret(q.Text) || schema.CheckForm(q.Schema) != nil {
+		return nil, mcpwire.FaultAsks
+	}
+	return q, nil
 }
 
 // over reports whether a session is of no use after an error: its connection is

@@ -131,7 +131,10 @@ func Diff(pinned, now Definition) string {
 		return ""
 	}
 	var b strings.Builder
-	line := func(at, was, is string) { fmt.Fprintf(&b, "%s: was %s, is %s\n", at, quoted(was), quoted(is)) }
+	line := func(at, was, is string) {
+		was, is = around(was, is)
+		fmt.Fprintf(&b, "%s: was %s, is %s\n", at, quoted(was), quoted(is))
+	}
 	for _, f := range []struct{ at, was, is string }{
 		{"name", pinned.Name, now.Name}, {"title", pinned.Title, now.Title}, {"description", pinned.Description, now.Description},
 	} {
@@ -150,12 +153,36 @@ func Diff(pinned, now Definition) string {
 	return b.String()
 }
 
-// quoted shows a text, or that there is none.
+// mostShown is how much of a text a line of a difference shows, in bytes.
+const mostShown = 400
+
+// around leaves of two texts that differ what stands around the first place where
+// they do, if they are too long to be shown whole: the end of a description is
+// where somebody would hide something.
+func around(was, is string) (string, string) {
+	if len(was) <= mostShown && len(is) <= mostShown || was == "" || is == "" {
+		return was, is
+	}
+	at := 0
+	for at < min(len(was), len(is)) && was[at] == is[at] {
+		at++
+	}
+	if at -= mostShown / 4; at <= 0 {
+		return was, is
+	}
+	part := func(s string) string { return "…" + strings.ToValidUTF8(s[at:], "") }
+	return part(was), part(is)
+}
+
+// quoted shows a text, or that there is none. One that is cut says how long it is.
 func quoted(s string) string {
 	if s == "" {
 		return "absent"
 	}
-	return fmt.Sprintf("%+q", cut(s, 400))
+	if len(s) > mostShown {
+		return fmt.Sprintf("%+q (%d bytes more)", cut(s, mostShown), len(s)-mostShown)
+	}
+	return fmt.Sprintf("%+q", s)
 }
 
 // differ goes down to the smallest parts that differ.
