@@ -1,10 +1,11 @@
 package connectortest_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
+	"hash/crc32"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -25,22 +26,22 @@ var (
 // The references are clean: every check passes on the desk, and on the warehouse
 // every check passes or has no object there.
 func TestReferences(t *testing.T) {
-	for name, f := range references() {
-		t.Run(name, func(t *testing.T) {
-			for _, r := range connectortest.Run(t, f).Results {
-				if !r.Verdict.Green() {
-					t.Errorf("%s: %v %s %v\n%s", r.Check, r.Verdict, r.Reason, r.Findings, r.Transcript)
-				}
-				if name == "desk" && r.Verdict != check.Pass {
-					t.Errorf("%s: %v: %s; the desk has everything", r.Check, r.Verdict, r.Reason)
-				}
+	t.Run("desk", func(t *testing.T) {
+		t.Parallel()
+		for _, r := range cleanDesk(t).results {
+			if r.Verdict != check.Pass {
+				t.Errorf("%s: %v %s %v; the desk has everything\n%s", r.Check, r.Verdict, r.Reason, r.Findings, r.Transcript)
 			}
-		})
-	}
-}
-
-func references() map[string]connectortest.Fixture {
-	return map[string]connectortest.Fixture{"desk": mutants.Desk(mutants.NewSwitch("")), "warehouse": mutants.Warehouse()}
+		}
+	})
+	t.Run("warehouse", func(t *testing.T) {
+		t.Parallel()
+		for _, r := range connectortest.Run(t, mutants.Warehouse()).Results {
+			if !r.Verdict.Green() {
+				t.Errorf("%s: %v %s %v\n%s", r.Check, r.Verdict, r.Reason, r.Findings, r.Transcript)
+			}
+		}
+	})
 }
 
 // No check passes on a connector that does nothing, except those that look at
@@ -86,7 +87,10 @@ func TestEveryMutantDies(t *testing.T) {
 	for _, m := range all {
 		require.NotEmpty(t, named[m.Name], "no check names the mutant %s of the catalogue: nothing has to kill it", m.Name)
 	}
-	known := reached(t, list)
+	desk, known := cleanDesk(t), golden(t)
+	for _, r := range desk.results {
+		require.Equal(t, check.Pass, r.Verdict, "the clean desk: %s: %s %v", r.Check, r.Reason, r.Findings)
+	}
 	rows := make([]row, len(all))
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, 4)
@@ -94,7 +98,7 @@ func TestEveryMutantDies(t *testing.T) {
 		wait.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			rows[i] = known.run(t, m.Name, list)
+			rows[i] = desk.run(t, m.Name, desk.plan(m.Name, list, known[m.Name]))
 		})
 		if m.Name == "env-token" { // it looks at the environment, which is one for all
 			wait.Wait()
@@ -120,7 +124,7 @@ func TestEveryMutantDies(t *testing.T) {
 		require.True(t, slices.ContainsFunc(all, func(x mutants.Mutant) bool { return x.Name == m }), "%v name the mutant %s, which is not in the catalogue", named[m], m)
 	}
 	require.Empty(t, vacuous, "checks that kill nothing")
-	same(t, all, rows)
+	same(t, all, rows, known)
 	t.Logf("frozen=%d", frozen)
 	fmt.Printf("checks=%d mutants=%d killed=%d vacuous=%d\n", len(list), len(all), killed, len(vacuous))
 }
@@ -128,50 +132,73 @@ func TestEveryMutantDies(t *testing.T) {
 // clean is what is known about the desk without a bug.
 type clean struct {
 	subject *check.Subject
+	results []check.Result
 	opening map[string]bool            // mutants that its ordinary calls came across
 	reach   map[string]map[string]bool // mutants that each check came across
 }
 
-// reached runs every check on the clean desk and notes which mutants it came
-// across: the others would have behaved the same in it.
-func reached(t *testing.T, list []check.Check) *clean {
-	sw := mutants.NewSwitch("")
+var (
+	cleanOnce sync.Mutex
+	cleanRun  *clean
+)
+
+// cleanDesk runs every check on the clean desk, once for all tests, and notes which
+// mutants each came across: the others would have behaved the same in it.
+func cleanDesk(t *testing.T) *clean {
+	cleanOnce.Lock()
+	defer cleanOnce.Unlock()
+	if cleanRun != nil {
+		return cleanRun
+	}
+	list, sw := connectortest.Checks(), mutants.NewSwitch("")
 	f := mutants.Desk(sw)
 	s, err := check.Open(t, &f, check.InDouble)
 	require.NoError(t, err)
-	out := &clean{s, sw.Asked(), map[string]map[string]bool{}}
-	for _, c := range list {
-		r := check.Do(t, s, &c)
-		if r.Verdict != check.Pass {
-			t.Errorf("the clean desk: %s: %v %s %v", c.ID, r.Verdict, r.Reason, r.Findings)
-		}
-		out.reach[c.ID] = sw.Asked()
+	out := &clean{s, make([]check.Result, len(list)), sw.Asked(), map[string]map[string]bool{}}
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	for i := range 2 {
+		wait.Go(func() {
+			for j := i; j < len(list); j += 2 {
+				sw := mutants.NewSwitch("")
+				f := mutants.Desk(sw)
+				out.results[j] = check.Do(t, s.Like(&f), &list[j])
+				mu.Lock()
+				out.reach[list[j].ID] = sw.Asked()
+				mu.Unlock()
+			}
+		})
 	}
+	wait.Wait()
+	cleanRun = out
 	return out
 }
 
-// dear are the checks that cost as much as twenty others: a crowd of callers for
-// each capability.
-var dear = map[string]bool{"concurrency/principals": true}
+// sampled is how many checks that a mutant is not known to break it is run against
+// from day to day.
+const sampled = 1
 
-// plan chooses the checks that a mutant is run against: those that name it, and
-// those that come across it. From day to day, of one that nearly all come across
-// every sixteenth is enough, and the dear checks are run against the mutants that
-// name them; -full and -update run them all, and -full the random walk too.
-func (k *clean) plan(bug string, list []check.Check) (out []check.Check) {
-	wide := 0
+// dear are the checks that come across everything and take as long as ten others.
+var dear = map[string]bool{"concurrency/principals": true, "concurrency/random-walk": true}
+
+// plan chooses the checks that a mutant is run against: those that name it, those
+// that are known to fail, and a sample of the others that come across it. -full and
+// -update run all that come across it.
+func (k *clean) plan(bug string, list []check.Check, known entry) (out []check.Check) {
+	var others []string
 	for _, c := range list {
-		if k.reach[c.ID][bug] {
-			wide++
+		if k.reach[c.ID][bug] && !dear[c.ID] {
+			others = append(others, c.ID)
 		}
 	}
-	for i, c := range list {
-		named := slices.Contains(c.Kills, bug)
-		if c.ID == "concurrency/random-walk" && !named && !*full {
-			continue // it comes across everything, and takes as long as ten others
-		}
-		today := wide < len(list)/4 || (i+len(bug))%16 == 0
-		if named || k.reach[c.ID][bug] && (*full || *update || today && !dear[c.ID]) {
+	slices.SortFunc(others, func(a, b string) int {
+		return cmp.Compare(crc32.ChecksumIEEE([]byte(bug+a)), crc32.ChecksumIEEE([]byte(bug+b)))
+	})
+	if len(others) > sampled && !*full && !*update {
+		others = others[:sampled]
+	}
+	for _, c := range list {
+		if slices.Contains(c.Kills, bug) || slices.Contains(known.fails, c.ID) || slices.Contains(others, c.ID) || *full && k.reach[c.ID][bug] {
 			out = append(out, c)
 		}
 	}
@@ -188,7 +215,8 @@ func (k *clean) run(t *testing.T, bug string, list []check.Check) (out row) {
 			return row{}
 		}
 	}
-	for _, c := range k.plan(bug, list) {
+	s.Brief = true
+	for _, c := range list {
 		out.ran = append(out.ran, c.ID)
 		switch r := check.Do(t, s, &c); r.Verdict {
 		case check.Fail:
@@ -202,25 +230,34 @@ func (k *clean) run(t *testing.T, bug string, list []check.Check) (out row) {
 	return out
 }
 
-// same compares what the mutants break with what is known: for each, a line with
-// the checks that fail, and one with those that are inconclusive.
-func same(t *testing.T, all []mutants.Mutant, rows []row) {
-	path := filepath.Join("testdata", "matrix.golden")
+// entry is what is known of a mutant: the checks that fail, and those that are
+// inconclusive.
+type entry struct{ fails, unclear []string }
+
+const goldenFile = "testdata/matrix.golden"
+
+// golden reads what is known of each mutant: a line for each.
+func golden(t *testing.T) map[string]entry {
+	text, err := os.ReadFile(goldenFile)
+	require.NoError(t, err)
+	known := map[string]entry{}
+	for line := range strings.Lines(string(text)) {
+		name, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
+		fails, unclear, _ := strings.Cut(rest, "; unclear:")
+		known[name] = entry{strings.Fields(fails), strings.Fields(unclear)}
+	}
+	return known
+}
+
+// same compares what the mutants break with what is known, as far as they were run.
+func same(t *testing.T, all []mutants.Mutant, rows []row, known map[string]entry) {
 	if *update {
 		var b strings.Builder
 		for i, m := range all {
 			fmt.Fprintf(&b, "%s: %s; unclear: %s\n", m.Name, strings.Join(rows[i].fails, " "), strings.Join(rows[i].unclear, " "))
 		}
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o644))
-	}
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	known := map[string][2][]string{}
-	for line := range strings.Lines(string(text)) {
-		name, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
-		fails, unclear, _ := strings.Cut(rest, "; unclear:")
-		known[name] = [2][]string{strings.Fields(fails), strings.Fields(unclear)}
+		require.NoError(t, os.WriteFile(goldenFile, []byte(b.String()), 0o644))
+		return
 	}
 	for i, m := range all {
 		ran := func(list []string) []string {
@@ -228,11 +265,11 @@ func same(t *testing.T, all []mutants.Mutant, rows []row) {
 		}
 		want, ok := known[m.Name]
 		if !ok {
-			t.Errorf("%s is not in %s: run with -update", m.Name, path)
+			t.Errorf("%s is not in %s: run with -update", m.Name, goldenFile)
 			continue
 		}
-		if !slices.Equal(ran(want[0]), rows[i].fails) || !slices.Equal(ran(want[1]), rows[i].unclear) {
-			t.Errorf("%s breaks %v, and is known to break %v (unclear %v, known %v); if that is meant, run with -update", m.Name, rows[i].fails, ran(want[0]), rows[i].unclear, ran(want[1]))
+		if !slices.Equal(ran(want.fails), rows[i].fails) || !slices.Equal(ran(want.unclear), rows[i].unclear) {
+			t.Errorf("%s breaks %v, and is known to break %v (unclear %v, known %v); if that is meant, run with -update", m.Name, rows[i].fails, ran(want.fails), rows[i].unclear, ran(want.unclear))
 		}
 	}
 }

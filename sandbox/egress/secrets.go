@@ -252,6 +252,9 @@ func jsonForms(v string) []string {
 
 // ascii writes what is not ASCII as \uXXXX.
 func ascii(s string, upper bool) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 }) {
+		return s
+	}
 	var b strings.Builder
 	for _, r := range s {
 		if r < 0x80 {

@@ -133,10 +133,7 @@ func (s *Session) Request(c Call) *connector.InvokeRequest {
 	if c.Size > 0 {
 		c = c.WithArg("page_size", json.RawMessage(fmt.Sprint(c.Size)))
 	}
-	s.mu.Lock()
-	s.run.calls++
-	id := fmt.Sprintf("call-%d", s.run.calls)
-	s.mu.Unlock()
+	id := fmt.Sprintf("call-%d", s.run.count(&s.run.calls))
 	if c.Key == "" && s.Kind(c) == connector.KindWrite {
 		c.Key = "connectortest-key-" + id
 	}
@@ -188,6 +185,9 @@ func (s *Session) invoke(ctx context.Context, req *connector.InvokeRequest) (r *
 	if s.broken != nil {
 		return toolresult.Failure(req.CallID, toolresult.WrapError(toolresult.Internal, "there is no host", s.broken))
 	}
+	if s.Brief && s.run.failed() {
+		return toolresult.Failure(req.CallID, toolresult.NewError(toolresult.Cancelled, "the check has failed already"))
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			s.Fail(fmt.Sprintf("a panic: %v", p), "a result, whatever happens")
@@ -223,15 +223,7 @@ func (s *Session) Approve(ctx context.Context, r *toolresult.Result) (err error)
 // Violation is what the connector did wrong in the call of a result, as audit has
 // it, or why a request of it did not leave; empty: nothing.
 func (s *Session) Violation(r *toolresult.Result) string {
-	for _, e := range slices.Backward(s.Audit.Events()) {
-		if e.Result.CallID == r.CallID {
-			if e.Violation != "" {
-				return e.Violation
-			}
-			return e.NotSent
-		}
-	}
-	return ""
+	return s.Audit.violation(r.CallID)
 }
 
 // Describe says what a result means in a few words.
@@ -252,7 +244,7 @@ func (s *Session) Describe(r *toolresult.Result) string {
 // Expect states what must hold, and that it was looked at. What must hold is in
 // want, what was seen in got.
 func (s *Session) Expect(ok bool, got, want string) bool {
-	s.run.stated++
+	s.run.count(&s.run.stated)
 	if !ok {
 		s.Fail(got, want)
 	}

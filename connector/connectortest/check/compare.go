@@ -60,7 +60,7 @@ func (s *Subject) probes(t *testing.T) (out []probe) {
 	s.bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		one := newSession(t, &run{}, s)
+		one := newSession(t, newRun(s.Fixture), s)
 		defer one.Close()
 		do := func(name string, c Call) string {
 			n := one.Requests()

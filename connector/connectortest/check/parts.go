@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -292,6 +293,18 @@ func (a *Audit) Fail(yes bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.fails = yes
+}
+
+// violation is what the last event of a call says that the connector did wrong.
+func (a *Audit) violation(call string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := len(a.events) - 1; i >= 0; i-- {
+		if e := &a.events[i]; e.Result.CallID == call {
+			return cmp.Or(e.Violation, e.NotSent)
+		}
+	}
+	return ""
 }
 
 // Events returns what was recorded.

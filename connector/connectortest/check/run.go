@@ -35,13 +35,32 @@ type run struct {
 	calls         int
 	results       []*toolresult.Result
 	canaries      []string
+	forms         map[string][]written // of canaries, as far as they were looked for
 	virtual       time.Duration
+}
+
+func newRun(f *Fixture) *run {
+	return &run{canaries: slices.Clone(f.Canaries), forms: map[string][]written{}}
 }
 
 func (r *run) breaks(what string, why any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.broken = what + fmt.Sprint(why)
+}
+
+// count counts one more in a counter of r. The sessions of a run share them.
+func (r *run) count(n *int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*n++
+	return *n
+}
+
+func (r *run) failed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.findings) > 0
 }
 
 func (r *run) keep(res *toolresult.Result) {
@@ -80,7 +99,7 @@ func Open(t *testing.T, f *Fixture, mode Mode) (*Subject, error) {
 		return nil, errors.New("connectortest: Fixture.Samples is needed: one ordinary call for each capability")
 	}
 	setTrap()
-	s := &Subject{Fixture: f, Mode: mode}
+	s := &Subject{Fixture: f, Mode: mode, tours: &tours{done: map[string]*tour{}}}
 	err := s.read()
 	if err != nil {
 		return nil, fmt.Errorf("connectortest: there is no connector: %w", err)
@@ -93,7 +112,7 @@ func Open(t *testing.T, f *Fixture, mode Mode) (*Subject, error) {
 	}
 	s.Ordinary = make([]Ordinary, len(f.Samples))
 	s.bubble(t, func(t *testing.T) {
-		r := &run{canaries: slices.Clone(f.Canaries)}
+		r := newRun(f)
 		one := newSession(t, r, s)
 		defer one.Close()
 		for i := range f.Samples {
@@ -197,7 +216,7 @@ func Do(t *testing.T, s *Subject, c *Check) Result {
 		out.Verdict, out.Reason = Inconclusive, why
 		return out
 	}
-	r := &run{canaries: slices.Clone(s.Fixture.Canaries)}
+	r := newRun(s.Fixture)
 	left := s.bubble(t, func(t *testing.T) { r.check(t, s, c) })
 	if left != "" && r.broken == "" && len(r.findings) == 0 {
 		r.leftovers(c, left)

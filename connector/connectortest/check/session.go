@@ -99,7 +99,12 @@ func newSession(t testing.TB, r *run, subject *Subject) *Session {
 
 // Fresh returns another session: a new connector, a new provider, a new host. What
 // it finds counts for the same check.
-func (s *Session) Fresh() *Session { return newSession(s.t.TB, s.run, s.Subject) }
+func (s *Session) Fresh() *Session {
+	if s.Brief && s.run.failed() {
+		return s
+	}
+	return newSession(s.t.TB, s.run, s.Subject)
+}
 
 // Restart ends the host and starts it again with a new connector: the provider
 // and what is durable stay.
@@ -213,7 +218,7 @@ func (s *Session) Faults(p fault.Plan) {
 	defer s.mu.Unlock()
 	s.plan, s.planned = p, 0
 	if p != nil {
-		s.run.wanted++
+		s.run.count(&s.run.wanted)
 	}
 }
 

@@ -20,7 +20,12 @@ type Subject struct {
 	// order, on an undisturbed session.
 	Ordinary []Ordinary
 
+	// Brief says that only whether a check fails matters: after its first finding
+	// the calls that it still makes are not made.
+	Brief bool
+
 	double func(testing.TB) Double // of the mode
+	tours  *tours
 }
 
 // Ordinary is what became of the ordinary call of a sample.
@@ -37,6 +42,7 @@ type Ordinary struct {
 func (s *Subject) Like(f *Fixture) *Subject {
 	out := *s
 	out.Fixture = f
+	out.tours = &tours{done: map[string]*tour{}}
 	return &out
 }
 

@@ -26,11 +26,9 @@ func (s *Session) dialer(next dialFunc) dialFunc {
 	return func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 		s.mu.Lock()
 		down := s.down
-		if down {
-			s.run.fired++
-		}
 		s.mu.Unlock()
 		if down {
+			s.run.count(&s.run.fired)
 			return nil, errDown
 		}
 		return next(ctx, addr)
@@ -53,10 +51,10 @@ func (s *Session) serve(w http.ResponseWriter, r *http.Request) {
 		x.Fault = s.plan(s.planned, r)
 	}
 	if !x.Fault.IsZero() {
-		s.run.fired++
+		s.run.count(&s.run.fired)
 	}
 	s.seen = append(s.seen, x)
-	s.run.requests++
+	s.run.count(&s.run.requests)
 	s.mu.Unlock()
 	fault.Serve(w, r, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.provider(x, w, r) }), x.Fault)
 }

@@ -57,8 +57,8 @@ func sizes() []check.Check {
 			ID: "size/args-bounded", Since: frozen, Kills: []string{"args-unbounded"},
 			Promise: "Oversized arguments are refused as a whole, and nothing is sent.",
 			Run: func(ctx context.Context, s *check.Session) {
-				for _, c := range s.Calls() {
-					for _, name := range []string{"padding", first(c)} {
+				for i, c := range s.Calls() {
+					for _, name := range []string{first(c), "padding"}[:max(1, 2-i)] { // one that nobody declared is the same to all
 						w := c
 						w.Args = `{"` + name + `":"` + strings.Repeat("x", 300<<10) + `"}`
 						n := s.Requests()

@@ -77,34 +77,38 @@ func bearing(s *check.Session, list []caller, n int) map[string]int {
 	return out
 }
 
-const eachTime = 8 // calls of each of the four
+// crowded is how many callers there are at once, at least.
+const crowded = 32
 
+// runCrowd has everybody call everything at the same time, so that what one
+// capability keeps of a caller is seen in another one as well.
 func runCrowd(ctx context.Context, s *check.Session) {
+	var list []caller
 	for _, c := range asking(s) {
-		list := crowd(s, c)
-		alone, n := make([]string, len(list)), s.Requests()
-		for i, x := range list {
-			r := x.do(ctx, s)
-			s.WantData(c, r)
-			alone[i] = string(r.Data)
-		}
-		each := bearing(s, list, n)
-		n = s.Requests()
-		s.Faults(fault.Always(fault.Fault{Delay: time.Second})) // so that all are under way before the first answer
-		results := make([]*toolresult.Result, eachTime*len(list))
-		var wait sync.WaitGroup
-		for i := range results {
-			wait.Go(func() { results[i] = list[i%len(list)].do(ctx, s) })
-		}
-		wait.Wait()
-		s.Faults(nil)
-		for i, r := range results {
-			x := list[i%len(list)]
-			s.Expect(string(r.Data) == alone[i%len(list)], fmt.Sprintf("%s by %s, among %d callers: %s %s", c.Capability, x.name, len(results), s.Describe(r), r.Data), "what they get alone")
-		}
-		for name, got := range bearing(s, list, n) {
-			s.Expect(got <= eachTime*each[name], fmt.Sprintf("%s: %d requests with the credential of %s, who alone makes %d", c.Capability, got, name, each[name]), "no more for each call")
-		}
+		list = append(list, crowd(s, c)...)
+	}
+	alone, n := make([]string, len(list)), s.Requests()
+	for i, x := range list {
+		r := x.do(ctx, s)
+		s.WantData(x.call, r)
+		alone[i] = string(r.Data)
+	}
+	each, times := bearing(s, list, n), max(2, (crowded+len(list)-1)/len(list))
+	n = s.Requests()
+	s.Faults(fault.Always(fault.Fault{Delay: time.Second})) // so that all are under way before the first answer
+	results := make([]*toolresult.Result, times*len(list))
+	var wait sync.WaitGroup
+	for i := range results {
+		wait.Go(func() { results[i] = list[i%len(list)].do(ctx, s) })
+	}
+	wait.Wait()
+	s.Faults(nil)
+	for i, r := range results {
+		x := list[i%len(list)]
+		s.Expect(string(r.Data) == alone[i%len(list)], fmt.Sprintf("%s by %s, among %d callers: %s %s", x.call.Capability, x.name, len(results), s.Describe(r), r.Data), "what they get alone")
+	}
+	for name, got := range bearing(s, list, n) {
+		s.Expect(got <= times*each[name], fmt.Sprintf("%d requests with the credential of %s, whose calls make %d one by one", got, name, times*each[name]), "no more")
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -28,8 +27,8 @@ func leaks() []check.Check {
 			ID: "leak/logs", Since: frozen, Needs: needsSecret, Kills: []string{"log-token"},
 			Promise: "No credential is in the log, at the level of debugging, whatever happens.",
 			Run: func(ctx context.Context, s *check.Session) {
-				disturbed(ctx, s)
-				clean(s, "the log", s.Logs.String())
+				there, _ := disturbed(ctx, s)
+				clean(s, "the log", there.Logs.String())
 			},
 		},
 		{
@@ -37,7 +36,8 @@ func leaks() []check.Check {
 			Promise: "No credential is in an error, however it is printed, nor in one that it wraps.",
 			Run: func(ctx context.Context, s *check.Session) {
 				failed := 0
-				for _, r := range disturbed(ctx, s) {
+				_, results := disturbed(ctx, s)
+				for _, r := range results {
 					if r.Error != nil {
 						failed++
 						cleanError(s, r.Err())
@@ -79,7 +79,7 @@ func leaks() []check.Check {
 					text, _ := r.MarshalJSON()
 					clean(s, c.Capability+": the error", fmt.Sprintf("%v %+v %s", r.Err(), r.Err(), text))
 				}
-				cleanEvents(s)
+				cleanEvents(s, s.Audit.Events())
 			},
 		},
 		{
@@ -106,7 +106,8 @@ func leaks() []check.Check {
 					s.WantData(c, r)
 					cleanResult(s, c.Capability+": the result", r)
 				}
-				for _, r := range disturbed(ctx, s) {
+				_, results := disturbed(ctx, s)
+				for _, r := range results {
 					cleanResult(s, "the result of a call", r)
 				}
 			},
@@ -115,8 +116,8 @@ func leaks() []check.Check {
 			ID: "leak/audit", Since: frozen, Needs: needsSecret, Kills: []string{"audit-leak"},
 			Promise: "No credential is in an event of the audit log.",
 			Run: func(ctx context.Context, s *check.Session) {
-				disturbed(ctx, s)
-				cleanEvents(s)
+				there, _ := disturbed(ctx, s)
+				cleanEvents(s, there.Audit.Events())
 			},
 		},
 		{
@@ -169,8 +170,15 @@ func echo(status int) fault.Plan {
 }
 
 // disturbed makes the ordinary calls, and reads under everything that can happen
-// to them. A credential has been borne when it returns.
-func disturbed(ctx context.Context, s *check.Session) (out []*toolresult.Result) {
+// to them, in a session of their own that all checks which look at the same share.
+// A credential has been borne when it returns.
+func disturbed(ctx context.Context, s *check.Session) (there *check.Session, results []*toolresult.Result) {
+	there, results = s.Shared(ctx, "disturbed", runDisturbed)
+	s.Expect(len(s.Hidden()) > 0, "no request bore a credential", "one")
+	return there, results
+}
+
+func runDisturbed(ctx context.Context, s *check.Session) (out []*toolresult.Result) {
 	for _, c := range s.Calls() {
 		out = append(out, s.Do(ctx, c))
 	}
@@ -184,57 +192,14 @@ func disturbed(ctx context.Context, s *check.Session) (out []*toolresult.Result)
 			cancel()
 		}
 	}
-	s.Faults(nil)
-	s.Expect(len(s.Hidden()) > 0, "no request bore a credential", "one")
 	return out
 }
 
 // clean expects that a text holds no secret, in any of the ways that one is
 // written in.
 func clean(s *check.Session, where, text string) {
-	for _, secret := range s.Hidden() {
-		form := found(text, secret)
-		s.Expect(form == "", where+" holds a credential, "+form, "none")
-	}
-}
-
-// found says how a text holds a secret; "" if it does not.
-func found(text, secret string) string {
-	if len(secret) < 8 {
-		return ""
-	}
-	quoted, err := json.Marshal(secret)
-	if err != nil {
-		quoted = []byte(secret)
-	}
-	reversed := []byte(secret)
-	slices.Reverse(reversed)
-	for _, form := range []struct{ how, text string }{
-		{"as it is", secret}, {"in hexadecimal", hex.EncodeToString([]byte(secret))}, {"in hexadecimal", strings.ToUpper(hex.EncodeToString([]byte(secret)))},
-		{"as part of a URL", url.QueryEscape(secret)}, {"as part of a path", url.PathEscape(secret)}, {"as JSON", strings.Trim(string(quoted), `"`)}, {"backwards", string(reversed)},
-	} {
-		if strings.Contains(text, form.text) {
-			return form.how
-		}
-	}
-	// base64 at each of the three places that it can begin at, and without the
-	// characters that depend on what is beside it
-	for shift := range 3 {
-		pad := strings.Repeat("x", shift)
-		code := base64.RawStdEncoding.EncodeToString([]byte(pad + secret))
-		code = code[(shift*8+5)/6 : len(code)-1]
-		if strings.Contains(text, code) || strings.Contains(text, strings.NewReplacer("+", "-", "/", "_").Replace(code)) {
-			return "in base64"
-		}
-	}
-	// most of it: what is masked at one end only
-	size := max(12, len(secret)*3/4)
-	for i := 0; i+size <= len(secret); i++ {
-		if strings.Contains(text, secret[i:i+size]) {
-			return "most of it"
-		}
-	}
-	return ""
+	form := s.Reveals(text)
+	s.Expect(form == "", where+" holds a credential, "+form, "none")
 }
 
 func cleanResult(s *check.Session, where string, r *toolresult.Result) {
@@ -265,8 +230,7 @@ func cleanError(s *check.Session, err error) {
 	}
 }
 
-func cleanEvents(s *check.Session) {
-	events := s.Audit.Events()
+func cleanEvents(s *check.Session, events []connector.AuditEvent) {
 	s.Expect(len(events) > 0, "no event was recorded", "one for each call")
 	for _, e := range events {
 		text, err := json.Marshal(e)
