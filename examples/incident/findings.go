@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,9 @@ import (
 // prohibited may not even be proposed as an action of this run.
 var prohibited = []string{"restart_service", "rollback_deployment"}
 
+// sandboxed is the fact that the analysis in the sandbox establishes.
+const sandboxed = "sandboxed_analysis"
+
 // findings is what the agent has seen, with the call that it saw it in.
 type findings struct {
 	run   *report.Run
@@ -24,7 +28,7 @@ type findings struct {
 }
 
 func newFindings() *findings {
-	return &findings{run: report.NewRun("run_0429_017", "deployment_mapping", "runbook_owner"), cites: map[string]report.Cite{}, data: map[string]json.RawMessage{}}
+	return &findings{run: report.NewRun(runID, "deployment_mapping", "runbook_owner", sandboxed), cites: map[string]report.Cite{}, data: map[string]json.RawMessage{}}
 }
 
 // note keeps an answer.
@@ -102,15 +106,19 @@ func (f *findings) timeouts() string {
 
 // meanings are what a gap means for this diagnosis.
 var meanings = map[string]string{
-	"remaining_pages":   "the rest of the log may hold other errors",
-	"runbook_owner":     "nobody answers for runbook v2, so it is not followed",
-	"permission_denied": "the other tenant's service is not part of this incident",
-	"conflict":          "a reworded repeat of the ticket was refused, as it has to be",
+	"remaining_pages":     "the rest of the log may hold other errors",
+	"runbook_owner":       "nobody answers for runbook v2, so it is not followed",
+	"permission_denied":   "the other tenant's service is not part of this incident",
+	"conflict":            "a reworded repeat of the ticket was refused, as it has to be",
+	"connection_required": "no account was connected: before bob consented, and after he was disconnected",
+	"approval_required":   "a person had to see the ticket first",
+	"approval_invalid":    "a person said no to this change",
+	sandboxed:             "this machine could not hold the sandbox, so nothing was computed from the samples",
 }
 
 // report is the diagnosis that the run supports: observations, one hypothesis
 // with its test, and every gap.
-func (f *findings) report(operation string) *report.Report {
+func (f *findings) report(operation string, a *analysis) *report.Report {
 	deploy, metric, logs := f.cites["list_recent_deployments"], f.cites["prometheus_query_range"], f.cites["loki_search"]
 	r := &report.Report{
 		Incident: alr.AlertID, Window: metric.Window, Confidence: "low",
@@ -125,6 +133,9 @@ func (f *findings) report(operation string) *report.Report {
 		}},
 		NextSteps:  []string{"Read the rest of the log.", "Compare payment-client of the two versions.", "Find an owner for runbook v2."},
 		NeedPerson: []report.Action{{Capability: "create_incident_ticket", Why: "it changes the ticket system"}},
+	}
+	if a != nil && a.Said != "" {
+		r.Evidence = append(r.Evidence, report.Claim{Kind: report.Observation, Text: "P95 over a second, computed in a sandbox: " + a.Said + ".", Cites: []report.Cite{metric}})
 	}
 	for _, g := range f.run.Gaps() {
 		if g.Why = meanings[g.What]; g.Why == "" {
@@ -153,7 +164,7 @@ func (f *findings) confirmed(call string) string {
 // flawed is the draft that an agent wrote from the same run: a cause from the
 // order of time alone, by a runbook that nobody answers for, and no gap told.
 func (f *findings) flawed(operation string) *report.Report {
-	r := f.report(operation)
+	r := f.report(operation, nil)
 	r.Confidence, r.Unknown = "high", nil
 	r.Conclusion = []report.Claim{{
 		Kind: report.Conclusion, Text: "The rollout exhausted the connection pool of the database.",
@@ -162,31 +173,37 @@ func (f *findings) flawed(operation string) *report.Report {
 	return r
 }
 
+// callID is a call in the sentence of a problem, with its tool.
+func callID() *regexp.Regexp { return regexp.MustCompile(`call_[0-9A-Z]+ \((\w+)\)`) }
+
 // diagnosis checks both drafts.
 func (s *story) diagnosis(context.Context) error {
 	s.out.title("The report")
-	s.out.line("A draft that names a cause:")
+	s.out.line("A draft that names a cause is checked against the calls:")
 	problems := report.Check(s.found.flawed(s.operation), s.found.run, prohibited...)
-	for _, p := range problems {
-		s.out.line("  refused: %s", p)
-	}
 	rules := map[report.Rule]bool{}
-	for _, p := range problems {
+	for i, p := range problems {
+		if i < 3 {
+			s.out.refused("%s", callID().ReplaceAllString(p.What, "$1"))
+		}
 		rules[p.Rule] = true
 	}
+	s.out.line("and %d more reasons.", max(0, len(problems)-3))
+	s.facts.Refused = append(s.facts.Refused, refusal{"a report that names a cause", fmt.Sprintf("%d reasons; see below", len(problems))})
 	s.must(rules[report.RuleCause] && rules[report.RuleGap], "the draft is refused for its cause and its silence")
-	good := s.found.report(s.operation)
+	good := s.found.report(s.operation, s.facts.Analysis)
 	for _, p := range report.Check(good, s.found.run, prohibited...) {
 		s.must(false, p.String())
 	}
 	s.out.line("The draft that stands:")
-	s.out.indent(good.Text())
+	s.out.items(good.Brief())
 	if s.file == "" {
 		return nil
 	}
 	if err := s.evidencePage(s.file, problems, good); err != nil {
 		return err
 	}
-	s.out.title("Open %s", s.file)
+	s.out.heading("The whole run, with what each claim stands on")
+	s.out.line("%s", s.file)
 	return nil
 }

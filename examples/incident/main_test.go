@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -16,47 +17,109 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/drawbridge-sdk/drawbridge/examples/internal/providers"
 	"github.com/drawbridge-sdk/drawbridge/internal/alr"
 	"github.com/drawbridge-sdk/drawbridge/internal/peers"
+	"github.com/drawbridge-sdk/drawbridge/sandbox/process"
 )
 
-func told(t *testing.T, args ...string) string {
+// self lets the sandbox start this test as its helper.
+var self process.Self
+
+// asProgram makes the test binary the program, for a process that is killed.
+const asProgram = "INCIDENT_ARGS"
+
+func TestMain(m *testing.M) {
+	self = process.Init()
+	args := os.Args[1:]
+	if all := os.Getenv(asProgram); all != "" {
+		args = strings.Fields(all)
+	}
+	if len(args) > 0 && (args[0] == oneCall || os.Getenv(asProgram) != "") {
+		_ = os.Unsetenv(asProgram) // its own processes are told by their arguments
+		if err := run(context.Background(), self, args, strings.NewReader(""), os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// tellWith runs the story and returns what it said and the page.
+func tellWith(t *testing.T, in io.Reader, args ...string) (said, page string) {
 	t.Helper()
 	var out bytes.Buffer
 	file := filepath.Join(t.TempDir(), "evidence.html")
-	require.NoError(t, run(t.Context(), append([]string{"-page", file}, args...), &out), out.String())
-	page, err := os.ReadFile(file)
+	require.NoError(t, run(t.Context(), self, append([]string{"-page", file}, args...), in, &out), "%s", &out)
+	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	for _, want := range []string{"<strong>INC-4821</strong> was created once", "cause_needs_more", "rollout complete", "runbook_owner"} {
-		require.Contains(t, string(page), want)
+	require.NotContains(t, string(text), "<script")
+	require.NotContains(t, out.String(), "\x1b", "no control sequences where there is no terminal")
+	require.NotContains(t, out.String(), "\r")
+	for _, leak := range []string{alr.Canary, "7.77", alr.TicketKey, "readertoken", "tok_secret", deploymentsKey, clientSecret} {
+		require.NotContains(t, out.String()+string(text), leak)
 	}
-	require.NotContains(t, string(page), "<script")
-	out.Write(page) // nothing of the other tenant is there either
-	for _, leak := range []string{alr.Canary, "7.77", alr.TicketKey, "readertoken", "tok_secret"} {
-		require.NotContains(t, out.String(), leak)
-	}
-	require.Contains(t, out.String(), "INC-4821, created once")
-	require.Contains(t, out.String(), "APPROVAL_REQUIRED")
-	require.Contains(t, out.String(), "PERMISSION_DENIED")
-	// X2: the draft that claims a cause is refused, the other one stands.
-	require.Contains(t, out.String(), `refused: cause_needs_more: conclusion 1: "exhausted" claims a cause`)
-	require.Contains(t, out.String(), "refused: gaps_are_told: unknown: runbook_owner was not verified")
-	require.Contains(t, out.String(), "P95 was 0.21 s, passed one second at 02:37:30Z and reached 2.1 s.")
-	return out.String()
+	return out.String(), string(text)
 }
 
-func TestStory_X1(t *testing.T) {
-	text := told(t)
-	for _, want := range []string{"OUTCOME_UNKNOWN", "missing [remaining_pages]", "CURSOR_INVALID", "CONFLICT", "requests that left for a provider: 0", "tickets in the ticket system: 1", "recorded before it was sent"} {
-		require.Contains(t, text, want)
+// told runs the story, and holds it to what is the same with all systems.
+func told(t *testing.T, args ...string) (said, page string) {
+	t.Helper()
+	said, page = tellWith(t, strings.NewReader(""), args...)
+	for _, want := range []string{
+		"INC-4821, created once.",
+		// the skill asks, the profile gives, or not
+		"refused: get_runbook: not in the profile", "refused: rollback_deployment: prohibited in the profile",
+		"APPROVAL_REQUIRED", "approved by a script in the place of alice", "PERMISSION_DENIED",
+		// X2: the draft that claims a cause is refused, the other one stands.
+		`refused: "exhausted" claims a cause`, "search_runbooks lacks runbook_owner",
+		"P95 was 0.21 s, passed one second at 02:37:30Z and reached 2.1 s.", "v1.42.0 was complete at 2026-04-29T02:35:00Z",
+	} {
+		require.Contains(t, said, want)
 	}
+	for _, want := range []string{"INC-4821 was created once", "cause_needs_more", "rollout complete", "runbook owner", "recorded before it was sent", "incident-capabilities-v42", "(no person looked)"} {
+		require.Contains(t, page, want)
+	}
+	return said, page
+}
+
+// X1: the case from one command; W4: a process that is killed between the
+// effect and its receipt loses nothing and doubles nothing; L5, L6: a skill is
+// given what the profile gives.
+func TestStory_X1_X2_W4_L5_L6(t *testing.T) {
+	said, page := told(t)
+	for _, want := range []string{
+		"CONNECTION_REQUIRED", "connected: bob of acme, scope repo_deployment, active", "renewed: 1 time(s)", "tokens revoked at the provider (done), 0 left alive there",
+		"missing [remaining_pages]", "CURSOR_INVALID", "requests that left for a provider: 0",
+		"create_incident_ticket, key alert-ALR-20260429-017-incident,", "OUTCOME_UNKNOWN", "CONFLICT: the first ticket may be there",
+		"Tickets in the ticket system: 1.",
+	} {
+		require.Contains(t, said, want)
+	}
+	require.Contains(t, page, "killed before it saw the answer")
+	require.Contains(t, page, "bob by recovery", "the job acts for the owner")
+}
+
+// S1, S2: what the machine cannot hold is refused and told, and where it can,
+// the program cannot read the host's key.
+func TestSandboxIsToldEitherWay_S2_X1(t *testing.T) {
+	said, page := told(t)
+	if strings.Contains(said, "The story goes on without it") {
+		require.Contains(t, said, "not known: sandboxed_analysis")
+		require.Contains(t, page, "The analysis did not run")
+		return
+	}
+	require.Contains(t, said, "P95: 24 of 31 samples, from 02:37:30Z to 02:49:00Z")
+	require.Contains(t, said, "refused: the same program reading the host's key")
+	require.Contains(t, page, "could not read the host&#39;s file <code>key</code>")
 }
 
 // The same connectors against real servers, with an nginx that loses the receipt
 // of the ticket.
-func TestStoryReal_X1(t *testing.T) {
+func TestStoryReal_X1_W3_W4(t *testing.T) {
 	nginx := peers.Nginx(t, peers.Redmine(t))
 	lost, err := url.Parse(nginx + "/lost-receipt")
 	require.NoError(t, err)
@@ -76,23 +139,8 @@ func TestStoryReal_X1(t *testing.T) {
 	require.Equal(t, int32(1), posts.Load(), "one request that creates, whatever became of its answer")
 }
 
-// crashed is set in the process that is killed: see TestKilled_W4_X1.
-const crashed = "INCIDENT_ARGS"
-
-func TestMain(m *testing.M) {
-	if args := os.Getenv(crashed); args != "" {
-		if err := run(context.Background(), strings.Fields(args), os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
-
-// The process is killed after the ticket system did the work and before it
-// answered. The next run, over the same state, finds the ticket by its key and
-// creates no other.
+// The whole program is killed, after the ticket system did the work. The next
+// run, over the same state, finds the ticket by its key and creates no other.
 func TestKilled_W4_X1(t *testing.T) {
 	redmine := providers.NewRedmine(nil)
 	posted := make(chan struct{}, 1)
@@ -107,9 +155,9 @@ func TestKilled_W4_X1(t *testing.T) {
 		<-killed // no answer
 	}))
 	defer way.Close()
-	args := "-state " + t.TempDir() + " -tickets " + way.URL
+	args := "-ticket-timeout 3s -state " + t.TempDir() + " -tickets " + way.URL
 	first := exec.Command(os.Args[0])
-	first.Env = append(os.Environ(), crashed+"="+args)
+	first.Env = append(os.Environ(), asProgram+"=-page= "+args)
 	require.NoError(t, first.Start())
 	<-posted
 	require.NoError(t, first.Process.Kill()) // SIGKILL, to the process that was started here
@@ -117,14 +165,20 @@ func TestKilled_W4_X1(t *testing.T) {
 	close(killed)
 	require.Equal(t, 1, redmine.Issues())
 
-	text := told(t, strings.Fields(args)...)
-	require.Contains(t, text, "create_incident_ticket, key "+alr.OperationKey+": dispatched")
-	require.Contains(t, text, "1 of 1 settled")
+	said, _ := tellWith(t, strings.NewReader(""), strings.Fields(args)...)
+	require.Contains(t, said, "An earlier run left behind: create_incident_ticket")
+	require.Contains(t, said, "nothing sent: settled")
+	require.Contains(t, said, "An earlier run over the same state has created it")
+	require.Contains(t, said, "INC-4821, created once.")
+	require.Contains(t, said, "has ended with an earlier run")
 	require.Equal(t, 1, redmine.Issues(), "one ticket, whatever happened")
 }
 
 func TestArguments(t *testing.T) {
-	for _, args := range [][]string{{"serve"}, {"serve", "-as", "alice"}, {"serve", "-as", "other/alice", "-stdio"}, {"serve", "-as", "acme/alice"}, {"tell"}, {"-nosuch"}} {
-		require.Error(t, run(t.Context(), args, &bytes.Buffer{}), args)
+	for _, args := range [][]string{
+		{"serve"}, {"serve", "-as", "alice"}, {"serve", "-as", "other/alice", "-stdio"}, {"serve", "-as", "acme/alice"}, {"tell"}, {"-nosuch"},
+		{"-approve", "nobody"}, {"-postgres", "host=nowhere"},
+	} {
+		require.Error(t, run(t.Context(), self, args, strings.NewReader(""), &bytes.Buffer{}), args)
 	}
 }

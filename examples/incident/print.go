@@ -3,49 +3,42 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
-// printer writes for a person.
-type printer struct{ w io.Writer }
-
-func (p printer) title(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	fmt.Fprintf(p.w, "\n%s\n%s\n", text, strings.Repeat("-", len([]rune(text))))
-}
-
-func (p printer) line(format string, args ...any) { fmt.Fprintf(p.w, "  "+format+"\n", args...) }
-
 // result says what an answer means, what is missing and who should do what, and
 // shows the first of its data.
-func (p printer) result(tool, about string, r *toolresult.Result) {
-	fmt.Fprintf(p.w, "\n  %s (%s)\n  => %s", tool, about, r.Meaning())
+func (p *printer) result(tool, about string, r *toolresult.Result) {
+	var b strings.Builder
+	colour := good
+	if r.Err() != nil {
+		colour = bad
+	}
+	fmt.Fprintf(&b, "\n  %s (%s)\n  => %s", p.paint(bold, tool), about, p.paint(colour, r.Meaning().String()))
 	if d := r.Effect.Disposition; d != toolresult.EffectNone {
-		fmt.Fprintf(p.w, ", effect %s", d)
+		fmt.Fprintf(&b, ", effect %s", d)
 	}
 	if len(r.Coverage.Missing) > 0 {
-		fmt.Fprintf(p.w, ", missing %v", r.Coverage.Missing)
+		fmt.Fprintf(&b, ", missing %v", r.Coverage.Missing)
 	}
-	fmt.Fprintln(p.w)
+	fmt.Fprintln(&b)
 	if e := r.Error; e != nil {
-		fmt.Fprintf(p.w, "     %s\n     next: %s, by: %s\n", e, e.Code.Info().Next, e.Code.Info().Actor)
-		if e.Approval != nil {
-			p.indent(e.Approval.Rendering)
-		}
+		fmt.Fprintf(&b, "     %s\n     next: %s, by: %s\n", e, e.Code.Info().Next, e.Code.Info().Actor)
 	}
 	if !r.Provenance.Window.IsZero() {
-		fmt.Fprintf(p.w, "     read: %s\n", r.Provenance.Window)
+		fmt.Fprintf(&b, "     read: %s\n", r.Provenance.Window)
 	}
-	p.data(tool, r.Data)
+	data(&b, tool, r.Data)
+	p.write(b.String())
 }
 
 const (
-	shown = 5   // items of a listing
-	width = 140 // characters of a line
+	shown = 4   // items of a listing
+	width = 100 // characters of a line
 )
 
 // columns are what is shown of an item of each tool's data, in this order.
@@ -59,7 +52,7 @@ var columns = map[string][]string{
 	"operation_status":        {"ticket", "subject", "status"},
 }
 
-func (p printer) data(tool string, data json.RawMessage) {
+func data(b *strings.Builder, tool string, data json.RawMessage) {
 	var items []json.RawMessage
 	if json.Unmarshal(data, &items) != nil {
 		if len(data) == 0 || string(data) == "null" {
@@ -69,10 +62,10 @@ func (p printer) data(tool string, data json.RawMessage) {
 	}
 	for i, item := range items {
 		if i == shown {
-			p.indent(fmt.Sprintf("... and %d more", len(items)-shown))
+			indent(b, fmt.Sprintf("... and %d more", len(items)-shown))
 			return
 		}
-		p.indent(row(tool, item))
+		indent(b, row(tool, item))
 	}
 }
 
@@ -136,12 +129,43 @@ func curve(points []any) string {
 	return fmt.Sprintf("%s  %d points, the highest %.3g", b.String(), len(values), top)
 }
 
-func (p printer) indent(text string) {
+// harmless replaces what a terminal would obey: texts of systems are data.
+func harmless(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
+}
+
+func indent(b *strings.Builder, text string) {
 	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\n")
+		line = harmless(strings.TrimRight(line, "\r\n"))
 		if r := []rune(line); len(r) > width {
 			line = string(r[:width]) + "…"
 		}
-		fmt.Fprintf(p.w, "       %s\n", line)
+		fmt.Fprintf(b, "       %s\n", line)
+	}
+}
+
+// whole shows a text to its last character, over as many lines as it takes.
+func (p *printer) whole(text string) {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		r := []rune(harmless(strings.TrimRight(line, "\r\n")))
+		for len(r) > width {
+			fmt.Fprintf(&b, "     | %s\n", string(r[:width]))
+			r = r[width:]
+		}
+		fmt.Fprintf(&b, "     | %s\n", string(r))
+	}
+	p.write(b.String())
+}
+
+// items shows a text line by line, each over as many lines as it takes.
+func (p *printer) items(text string) {
+	for line := range strings.Lines(text) {
+		p.wrapped("    ", harmless(strings.TrimRight(line, "\n")))
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -15,42 +14,84 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
-	"github.com/drawbridge-sdk/drawbridge/internal/alr"
 	"github.com/drawbridge-sdk/drawbridge/mcpadapter"
+	"github.com/drawbridge-sdk/drawbridge/sandbox/process"
+	"github.com/drawbridge-sdk/drawbridge/skill/profile"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
+// acts is how many acts there are.
+const acts = 10
+
 // story is a run: an MCP server over HTTP, and a client for each person.
 type story struct {
-	w       *world
-	out     printer
+	w    *world
+	self process.Self
+	out  *printer
+	ask  *asker
+	file string // the evidence page; may be empty
+
 	base    string
 	tokens  map[string]string // token -> user; made for this run
 	clients map[string]*mcp.ClientSession
 	failed  []string
 
 	found     *findings
-	operation string // of alice's ticket
-	file      string // the evidence page; may be empty
+	operation string // of the ticket
+	ticket    string // its name, once the ticket system's record was read
+	facts     facts  // for the page
+}
+
+// facts are what the page shows beside calls and report.
+type facts struct {
+	Skill, Profile, Policy string
+	Granted                []string
+	Loaded                 []profile.Loaded
+	Asked                  []string // tools that the skill asks for beyond the profile
+	Account                []string // what became of it
+	Analysis               *analysis
+	Refused                []refusal
+	Approval               approved
+	Killed                 int // process id
+	Database               string
+}
+
+// refusal is something that was not let through.
+type refusal struct{ What, Why string }
+
+// approved is a person's answer, or a script's.
+type approved struct {
+	Asked     bool
+	Given     bool
+	How       string
+	Rendering string
+	Digest    string
+	Script    bool
 }
 
 // tell runs the story and fails if anything in it is not as it has to be.
-func tell(ctx context.Context, w *world, out io.Writer, file string) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+func tell(ctx context.Context, s *story) error {
+	limit := 3 * time.Minute
+	if s.ask.mode != "script" { // people take their time
+		limit = time.Hour
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	s := &story{w: w, out: printer{out}, tokens: map[string]string{}, clients: map[string]*mcp.ClientSession{}, found: newFindings(), file: file}
+	s.tokens, s.clients, s.found = map[string]string{}, map[string]*mcp.ClientSession{}, newFindings()
 	stop, err := s.serve(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	for _, user := range []string{"alice", "bob"} {
+	for _, user := range []string{caller, approver} {
 		if err := s.connect(ctx, user); err != nil {
 			return err
 		}
 		defer s.clients[user].Close()
 	}
-	for _, act := range []func(context.Context) error{s.recover, s.tools, s.evidence, s.logs, s.refusal, s.approval, s.ticket, s.diagnosis} {
+	for _, act := range []func(context.Context) error{
+		s.beginning, s.capabilities, s.account, s.evidence, s.analysis, s.refusals, s.approval, s.killed, s.recovery, s.farewell, s.diagnosis,
+	} {
 		if err := act(ctx); err != nil {
 			return err
 		}
@@ -78,7 +119,7 @@ func (s *story) serve(context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, user := range []string{"alice", "bob"} {
+	for _, user := range []string{caller, approver} {
 		s.tokens[rand.Text()] = user
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -138,7 +179,7 @@ func (s *story) call(ctx context.Context, user, tool, key string, args any) (*to
 	if err := json.Unmarshal(text, &r); err != nil {
 		return nil, err
 	}
-	if user == "alice" { // the agent whose report it is
+	if user == caller { // the agent whose report it is
 		s.found.note(tool, s.w.versions[tool], &r)
 	}
 	return &r, nil
@@ -151,211 +192,24 @@ func (s *story) must(ok bool, what string) {
 	}
 }
 
-// recover looks up what an earlier run left behind: a process that was killed
-// between sending a change and its receipt.
-func (s *story) recover(ctx context.Context) error {
-	left, err := s.w.state.Unsettled(ctx, time.Now().Add(time.Hour), 10)
-	if err != nil || len(left) == 0 {
-		return err
-	}
-	s.out.title("What an earlier run left behind")
-	for _, rec := range left {
-		s.out.line("%s, key %s: %s", rec.Binding.Capability, rec.Key, rec.State)
-	}
-	settled := 0
-	for tries := 0; settled < len(left) && tries < 30; tries++ { // a request of the killed process may still be under way
-		n, err := s.w.Invoker.Recover(ctx, 10)
-		if settled += n; err != nil {
-			return err
-		}
-		if settled < len(left) {
-			if err := pause(ctx); err != nil {
-				return err
-			}
-		}
-	}
-	s.out.line("looked up at the provider, nothing sent: %d of %d settled", settled, len(left))
-	s.must(settled == len(left), "what was left behind is settled")
-	return nil
+// refused shows something that was not let through, and keeps it for the page.
+func (s *story) refused(what, why string) {
+	s.facts.Refused = append(s.facts.Refused, refusal{what, why})
+	s.out.refused("%s: %s", what, why)
 }
 
-// pause waits a second: a real system may still be at it.
-func pause(ctx context.Context) error {
-	select {
-	case <-time.After(time.Second):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+// asked calls a tool for the agent and shows the answer.
+func (s *story) asked(ctx context.Context, tool, about string, args any) (*toolresult.Result, error) {
+	return s.written(ctx, tool, about, "", args)
 }
 
-func (s *story) tools(ctx context.Context) error {
-	s.out.title("%s: P95 latency of %s/%s", alr.AlertID, alr.Namespace, alr.Service)
-	list, err := s.clients["alice"].ListTools(ctx, nil)
-	if err != nil {
-		return err
+// written is asked for a change, under an operation key.
+func (s *story) written(ctx context.Context, tool, about, key string, args any) (*toolresult.Result, error) {
+	done := s.out.working("asking " + tool)
+	r, err := s.call(ctx, caller, tool, key, args)
+	done()
+	if err == nil {
+		s.out.result(tool, about, r)
 	}
-	var names []string
-	for _, t := range list.Tools {
-		names = append(names, t.Name)
-	}
-	s.out.line("alice is on call and sees %d tools: %s", len(names), strings.Join(names, ", "))
-	return nil
-}
-
-// question is one read, and how its data are shown.
-type question struct {
-	tool  string
-	args  map[string]any
-	about string
-}
-
-func window(args map[string]any) map[string]any {
-	args["start"], args["end"] = "2026-04-29T02:35:00Z", "2026-04-29T02:50:00Z"
-	return service(args)
-}
-
-func service(args map[string]any) map[string]any {
-	args["namespace"], args["service"] = alr.Namespace, alr.Service
-	return args
-}
-
-func (s *story) evidence(ctx context.Context) error {
-	s.out.title("Evidence")
-	for _, q := range evidence() {
-		r, err := s.call(ctx, "alice", q.tool, "", q.args)
-		if err != nil {
-			return err
-		}
-		s.out.result(q.tool, q.about, r)
-		s.must(r.Err() == nil, q.tool+" answers")
-	}
-	return nil
-}
-
-// logs asks for a page of the log and says aloud that it is one.
-func (s *story) logs(ctx context.Context) error {
-	args := window(map[string]any{"page_size": 3})
-	r, err := s.call(ctx, "alice", "loki_search", "", args)
-	if err != nil {
-		return err
-	}
-	s.out.result("loki_search", "a page of three lines", r)
-	s.must(r.Status == toolresult.StatusPartial && r.NextCursor != "", "the log search stays partial")
-	args["cursor"] = r.NextCursor
-	next, err := s.call(ctx, "alice", "loki_search", "", args)
-	if err != nil {
-		return err
-	}
-	s.out.result("loki_search", "the next page, by its cursor", next)
-	s.must(next.Err() == nil, "the cursor is good for the same question")
-	other, err := s.call(ctx, "bob", "loki_search", "", args)
-	if err != nil {
-		return err
-	}
-	s.out.result("loki_search", "the same cursor in bob's hands", other)
-	s.must(toolresult.Code(other.Err()) == toolresult.CursorInvalid, "a cursor is its owner's")
-	return nil
-}
-
-// refusal asks for another tenant's service.
-func (s *story) refusal(ctx context.Context) error {
-	s.out.title("Another tenant's service")
-	before := s.w.requests()
-	args := window(map[string]any{"metric": "latency_p95"})
-	args["namespace"], args["service"] = alr.OtherNamespace, alr.OtherService
-	r, err := s.call(ctx, "alice", "prometheus_query_range", "", args)
-	if err != nil {
-		return err
-	}
-	s.out.result("prometheus_query_range", alr.OtherNamespace+"/"+alr.OtherService, r)
-	s.must(toolresult.Code(r.Err()) == toolresult.PermissionDenied, "another tenant's service is refused")
-	if before >= 0 {
-		s.out.line("requests that left for a provider: %d", s.w.requests()-before)
-		s.must(s.w.requests() == before, "nothing is sent")
-	}
-	return nil
-}
-
-func ticket(subject string) map[string]any {
-	return map[string]any{"project": "inc", "subject": subject, "priority": "high",
-		"description": "P95 of prod/order-service rose from 0.21 s to 2.1 s at 02:37Z, two minutes after a rollout. Cause not established."}
-}
-
-const subject = alr.AlertID + ": P95 of order-service at 2.1 s since 02:37Z"
-
-// approval shows what bob gets: he may create a ticket once somebody has
-// approved it.
-func (s *story) approval(ctx context.Context) error {
-	s.out.title("A ticket, by bob")
-	r, err := s.call(ctx, "bob", "create_incident_ticket", "bob-"+alr.OperationKey, ticket(subject))
-	if err != nil {
-		return err
-	}
-	s.out.result("create_incident_ticket", "the policy wants a person's approval", r)
-	s.must(toolresult.Code(r.Err()) == toolresult.ApprovalRequired && r.Error.Approval != nil, "bob needs an approval")
-	s.must(r.Effect.Disposition == toolresult.EffectNone, "nothing was attempted")
-	return nil
-}
-
-// ticket is created once, although its receipt is lost.
-func (s *story) ticket(ctx context.Context) error {
-	s.out.title("A ticket, by alice, whose receipt is lost")
-	if s.w.lose() {
-		s.out.line("(the ticket system will do the work and the connection will break before it answers)")
-	}
-	r, err := s.call(ctx, "alice", "create_incident_ticket", alr.OperationKey, ticket(subject))
-	if err != nil {
-		return err
-	}
-	s.out.result("create_incident_ticket", "operation key "+alr.OperationKey, r)
-	if s.w.redmine != nil {
-		s.must(r.Meaning() == toolresult.MeaningUnknownEffect, "a lost receipt is an unknown effect")
-	}
-	if r.Meaning() == toolresult.MeaningUnknownEffect {
-		if r, err = s.resolve(ctx, r); err != nil {
-			return err
-		}
-	}
-	s.operation = r.Effect.OperationID
-	var created struct{ Ticket string }
-	s.must(r.Effect.Disposition == toolresult.EffectApplied && json.Unmarshal(r.Data, &created) == nil, "the ticket is found")
-	again, err := s.call(ctx, "alice", "create_incident_ticket", alr.OperationKey, ticket(subject))
-	if err != nil {
-		return err
-	}
-	s.out.result("create_incident_ticket", "the same operation once more", again)
-	s.must(string(again.Data) == string(r.Data), "a repeat returns the stored receipt")
-	if n := s.w.created(); n >= 0 {
-		s.out.line("tickets in the ticket system: %d", n)
-		s.must(n == 1, "one ticket")
-		s.must(created.Ticket == fmt.Sprintf("INC-%d", alr.Ticket), "it is INC-4821")
-	}
-	s.out.title("%s, created once", created.Ticket)
-	return nil
-}
-
-// resolve is what a runtime does about an unknown effect: it does not repeat the
-// change under another key, it looks.
-func (s *story) resolve(ctx context.Context, unknown *toolresult.Result) (*toolresult.Result, error) {
-	reworded, err := s.call(ctx, "alice", "create_incident_ticket", alr.OperationKey+"-2", ticket("order-service is slow"))
-	if err != nil {
-		return nil, err
-	}
-	s.out.result("create_incident_ticket", "reworded, under a new key", reworded)
-	s.must(toolresult.Code(reworded.Err()) == toolresult.Conflict, "a reworded repeat is refused while the first is unknown")
-	for range 20 {
-		r, err := s.call(ctx, "alice", mcpadapter.StatusTool, "", map[string]any{"operation_id": unknown.Effect.OperationID})
-		if err != nil {
-			return nil, err
-		}
-		s.out.result(mcpadapter.StatusTool, unknown.Effect.OperationID, r)
-		if r.Meaning() != toolresult.MeaningUnknownEffect {
-			return r, nil
-		}
-		if err := pause(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return unknown, nil
+	return r, err
 }

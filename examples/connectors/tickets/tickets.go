@@ -72,6 +72,10 @@ type Options struct {
 	// Priorities are the ids of the priorities low, normal, high and urgent. Nil:
 	// 1 to 4, as in the default data.
 	Priorities map[string]int
+
+	// Timeout is how long creating a ticket may take, and so how long after a
+	// crash the request may still be under way. 0: 15 s.
+	Timeout time.Duration
 }
 
 var issues = connector.Route{Pattern: "GET /issues.json", Effect: connector.Reads, Touches: []string{"project:{?project_id}"},
@@ -82,8 +86,12 @@ const project = `{"pattern":"^[a-z][a-z0-9_-]*$","maxLength":100}`
 // New returns the connector. endpoint names the operator's egress profile.
 func New(endpoint string, opts *Options) (connector.Connector, error) {
 	w := &creator{priorities: map[string]int{"low": 1, "normal": 2, "high": 3, "urgent": 4}}
+	timeout := 15 * time.Second
 	if opts != nil && opts.Priorities != nil {
 		w.priorities = opts.Priorities
+	}
+	if opts != nil && opts.Timeout > 0 {
+		timeout = opts.Timeout
 	}
 	return connector.New(
 		connector.Info{ID: "tickets", Version: "1.0.0", Owner: "incident-desk", ProviderAPIVersion: "5.0", Endpoint: endpoint,
@@ -112,7 +120,7 @@ func New(endpoint string, opts *Options) (connector.Connector, error) {
 				Input: json.RawMessage(`{"properties":{"project":` + project + `,
 					"subject":{"minLength":1,"maxLength":255,"pattern":"\\S"}, "description":{"maxLength":20000},
 					"priority":{"enum":["low","normal","high","urgent"],"default":"high"}}}`),
-				Limits: connector.Limits{Timeout: 15 * time.Second},
+				Limits: connector.Limits{Timeout: timeout},
 			},
 			SideEffect: risk.CompensableWrite, Approval: connector.ApprovalByPolicy, Settle: 2 * time.Minute,
 			// The key is made of an alert's id, and one person works on an alert.

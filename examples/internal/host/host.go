@@ -68,8 +68,8 @@ type Host struct {
 }
 
 // Open starts the embedded providers and joins everything. opts are the
-// invoker's, of which endpoints and credentials are filled in here; nil is a
-// ledger in memory and no audit. The caller closes the host.
+// invoker's, to whose endpoints and credentials those of the systems are added;
+// nil is a ledger in memory and no audit. The caller closes the host.
 func Open(policy authz.Policy, connectors []connector.Connector, systems []System, opts *connector.Options) (_ *Host, err error) {
 	h := &Host{Authority: authz.NewAuthority("example host")}
 	defer func() {
@@ -97,19 +97,22 @@ func Open(policy authz.Policy, connectors []connector.Connector, systems []Syste
 		}
 		keys = append(keys, key)
 	}
+	if o.Credentials != nil {
+		keys = append(keys, o.Credentials)
+	}
 	o.Credentials = credential.Join(keys...)
 	h.Invoker, err = connector.NewInvoker(policy, []*authz.Authority{h.Authority}, connectors, &o)
 	return h, err
 }
 
-// private is where a system may be: here, or on a network of one's own.
-func private() []netip.Prefix {
+// Private is where a system may be: here, or on a network of one's own.
+func Private() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.168.0.0/16")}
 }
 
 // reach serves an embedded provider, and describes the way to a system.
 func (h *Host) reach(s System) (egress.Profile, error) {
-	p := egress.Profile{Name: s.Endpoint, BaseURL: s.URL, Plaintext: true, Private: private()}
+	p := egress.Profile{Name: s.Endpoint, BaseURL: s.URL, Plaintext: true, Private: Private()}
 	switch {
 	case (s.Provider == nil) == (s.URL == ""):
 		return p, errors.New("want one of Provider and URL")
@@ -128,7 +131,7 @@ func (h *Host) reach(s System) (egress.Profile, error) {
 }
 
 func keyFor(s System, base string) (*credential.Static, error) {
-	origin, err := egress.New(egress.Profile{Name: s.Endpoint, BaseURL: base, Plaintext: true, Private: private()}, nil)
+	origin, err := egress.New(egress.Profile{Name: s.Endpoint, BaseURL: base, Plaintext: true, Private: Private()}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -23,6 +24,27 @@ func (r *Report) Text() string {
 	list(&b, "Done", r.Effects, func(e Effect) string {
 		return fmt.Sprintf("%s (operation %s), read in the system's own record by %s", e.Object, e.Operation, e.Confirmed)
 	})
+	return b.String()
+}
+
+// Brief is the report without what its claims stand on, in a dozen lines. It is
+// for a terminal and no substitute for Text.
+func (r *Report) Brief() string {
+	var b strings.Builder
+	for _, c := range append(slices.Clone(r.Conclusion), r.Evidence...) {
+		fmt.Fprintf(&b, "- %s: %s\n", c.Kind, c.Text)
+	}
+	fmt.Fprintf(&b, "- confidence: %s\n", r.Confidence)
+	told := map[string]bool{}
+	for _, g := range r.Unknown {
+		if line := g.What + ", " + g.Why; !told[line] {
+			told[line] = true
+			fmt.Fprintf(&b, "- not known: %s\n", line)
+		}
+	}
+	for _, e := range r.Effects {
+		fmt.Fprintf(&b, "- done: %s, read in the system's own record\n", e.Object)
+	}
 	return b.String()
 }
 
