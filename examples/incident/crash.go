@@ -50,28 +50,49 @@ func (s *story) crash(ctx context.Context) (pid int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var said bytes.Buffer
-	cmd := exec.Command(self, s.w.oneCallArgs()...)
-	cmd.Stdout, cmd.Stderr = &said, &said
+	for range 3 {
+		var said bytes.Buffer
+		cmd := exec.Command(self, s.w.oneCallArgs()...)
+		cmd.Stdout, cmd.Stderr = &said, &said
+		killed, err := s.kill(ctx, cmd)
+		if err != nil {
+			return 0, err
+		}
+		if killed {
+			return cmd.Process.Pid, nil
+		}
+		// It ended by itself before anything was sent: a machine that is very
+		// busy ran out of time. The same key may be tried again.
+		var r toolresult.Result
+		if json.Unmarshal(said.Bytes(), &r) != nil || r.Effect.Disposition == toolresult.EffectUnknown || toolresult.Code(r.Err()) != toolresult.Timeout {
+			return 0, fmt.Errorf("the process that makes the call ended by itself: %s", strings.TrimSpace(said.String()))
+		}
+	}
+	return 0, errors.New("the process that makes the call had no time to make it")
+}
+
+// kill starts a process and kills it once its answer is held back. Killed is
+// false if it ended by itself, and then nothing is held.
+func (s *story) kill(ctx context.Context, cmd *exec.Cmd) (killed bool, err error) {
 	held := s.w.wire.hold()
 	if err := cmd.Start(); err != nil {
-		return 0, err
+		return false, err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case <-held:
-	case err := <-ended:
-		return 0, fmt.Errorf("the process that makes the call ended by itself (%v): %s", err, strings.TrimSpace(said.String()))
+	case <-ended:
+		return false, nil
 	case <-ctx.Done():
 	}
 	if err := cmd.Process.Kill(); err != nil { // SIGKILL, to the process that was started here
-		return 0, err
+		return false, err
 	}
 	if err := <-ended; err == nil || ctx.Err() != nil {
-		return 0, errors.Join(errors.New("the process was not killed in the middle of its call"), ctx.Err())
+		return false, errors.Join(errors.New("the process was not killed in the middle of its call"), ctx.Err())
 	}
-	return cmd.Process.Pid, nil
+	return true, nil
 }
 
 // oneCallArgs are the arguments by which another process has the same state and

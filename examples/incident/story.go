@@ -34,6 +34,7 @@ type story struct {
 	base    string
 	tokens  map[string]string // token -> user; made for this run
 	clients map[string]*mcp.ClientSession
+	lines   []*http.Transport // of the clients
 	failed  []string
 
 	found     *findings
@@ -85,10 +86,10 @@ func tell(ctx context.Context, s *story) error {
 	defer stop()
 	for _, user := range []string{caller, approver} {
 		if err := s.connect(ctx, user); err != nil {
-			return err
+			return errors.Join(err, s.hangUp())
 		}
-		defer s.clients[user].Close()
 	}
+	defer s.hangUp()
 	for _, act := range []func(context.Context) error{
 		s.beginning, s.capabilities, s.account, s.evidence, s.analysis, s.refusals, s.approval, s.killed, s.recovery, s.farewell, s.diagnosis,
 	} {
@@ -153,12 +154,28 @@ func (s *story) connect(ctx context.Context, user string) error {
 		if u != user {
 			continue
 		}
-		transport := &mcp.StreamableClientTransport{Endpoint: s.base, HTTPClient: &http.Client{Transport: bearer{token, &http.Transport{}}}, DisableStandaloneSSE: true}
+		out := &http.Transport{}
+		s.lines = append(s.lines, out)
+		transport := &mcp.StreamableClientTransport{Endpoint: s.base, HTTPClient: &http.Client{Transport: bearer{token, out}}, DisableStandaloneSSE: true}
 		client, err := mcp.NewClient(&mcp.Implementation{Name: "incident-agent-of-" + user, Version: "1.0.0"}, nil).Connect(ctx, transport, nil)
-		s.clients[user] = client
+		if err == nil {
+			s.clients[user] = client
+		}
 		return err
 	}
 	return fmt.Errorf("%s has no token", user)
+}
+
+// hangUp ends the clients and their connections.
+func (s *story) hangUp() error {
+	var errs []error
+	for _, c := range s.clients {
+		errs = append(errs, c.Close())
+	}
+	for _, l := range s.lines {
+		l.CloseIdleConnections()
+	}
+	return errors.Join(errs...)
 }
 
 // call calls a tool as a person and returns the envelope.

@@ -13,6 +13,7 @@ import (
 // told to hold the answer to a change back: that is how a receipt gets lost.
 type wire struct {
 	next http.Handler
+	out  *http.Transport // to a real system
 
 	mu   sync.Mutex
 	held chan struct{} // not nil: hold the next change's answer back and close this
@@ -27,7 +28,16 @@ func newWire(embedded http.Handler, to string) (*wire, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &wire{next: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(u) }}}, nil
+	w := &wire{out: &http.Transport{}}
+	w.next = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(u) }, Transport: w.out}
+	return w, nil
+}
+
+// Close ends its connections.
+func (w *wire) Close() {
+	if w.out != nil {
+		w.out.CloseIdleConnections()
+	}
 }
 
 // hold holds the answer to the next change back, for good. The channel is

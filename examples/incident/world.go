@@ -193,6 +193,9 @@ func (w *world) Close() error {
 	for _, s := range w.servers {
 		errs = append(errs, s.Close())
 	}
+	if w.wire != nil {
+		w.wire.Close()
+	}
 	if w.state != nil {
 		errs = append(errs, w.state.Close())
 	}
