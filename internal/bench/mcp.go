@@ -35,7 +35,7 @@ func governedCall() (row, error) {
 			}
 		}
 	}
-	return row{name: "governed tools/call in memory, SDK's typed AddTool", ours: run(ours), base: run(base)}, nil
+	return row{run(ours), run(base)}, nil
 }
 
 type listQuery struct {

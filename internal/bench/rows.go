@@ -16,25 +16,28 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/internal/schema"
 )
 
-func rows() ([]row, error) {
-	var all []row
-	for _, make := range []func() (row, error){
-		func() (row, error) { return governedRead("governed read, fixed policy", fixed{}) },
-		governedReadCedar,
-		func() (row, error) { return cedarDecision(10) },
-		func() (row, error) { return cedarDecision(1000) },
-		skills,
-		governedCall,
-		received,
-		roundTrip,
-	} {
-		r, err := make()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, r)
+// entries are the rows in the order of the table.
+func entries() []entry {
+	const handler = "the handler between validations"
+	return []entry{
+		{name: "governed read, fixed policy", bare: handler, open: func() (row, error) { return governedRead(fixed{}) }},
+		{name: "governed read, 11 Cedar policies", bare: handler, open: governedReadCedar},
+		{name: "governed write, ledger in memory", bare: "POST by net/http", open: writeInMemory},
+		{name: "governed write, ledger in SQLite", bare: "POST by net/http, three transactions by hand", open: writeInSQLite},
+		{name: "egress round trip, loopback", bare: "net/http, kept alive", open: roundTrip},
+		{name: "governed tools/call in memory", bare: "the MCP SDK's typed AddTool", open: governedCall},
+		{name: "tools/list over HTTP, 20 tools", bare: "the MCP SDK's server", open: listing},
+		{name: "decision, 10 Cedar policies", bare: "cedar-go", open: func() (row, error) { return cedarDecision(10) }},
+		{name: "decision, 1000 Cedar policies", bare: "cedar-go", open: func() (row, error) { return cedarDecision(1000) }},
+		{name: "cursor sealed and opened", bare: "AES-GCM and JSON by hand", open: cursors},
+		{name: "result encoded, 10 rows", bare: "a struct by encoding/json", open: encoded},
+		{name: "result decoded, 10 rows", bare: "a struct by encoding/json", open: decoded},
+		{name: "skills read and checked, 64", bare: "their front matter by yaml", open: skills},
+		{name: "webhook of 4 KiB: verify, store, acknowledge", bare: "HMAC and INSERT by hand", open: received},
+		{name: "sandboxed start, thread mode", bare: "os/exec", open: func() (row, error) { return start(threadMode) }, slow: true},
+		{name: "sandboxed start, re-exec mode", bare: "os/exec", open: func() (row, error) { return start(reexecMode) }, slow: true},
+		{name: "contract of a connector, harness run", bare: "the test binary alone", open: contract, slow: true},
 	}
-	return all, nil
 }
 
 type search struct {
@@ -65,7 +68,7 @@ func (fixed) Decide(_ context.Context, r *authz.Request) (authz.Decision, error)
 
 // governedRead compares a call through the invoker with the same handler behind
 // nothing but validation of its input and output.
-func governedRead(name string, policy authz.Policy) (row, error) {
+func governedRead(policy authz.Policy) (row, error) {
 	handler := func(_ context.Context, _ *connector.ReadCall, in search) (*connector.Answer[[]item], error) {
 		return connector.Found(find(in)), nil
 	}
@@ -91,7 +94,7 @@ func governedRead(name string, policy authz.Policy) (row, error) {
 	}
 	base, err := bareHandler(args)
 	ctx := context.Background()
-	return row{name, func() { inv.Invoke(ctx, req) }, base}, err
+	return row{func() { inv.Invoke(ctx, req) }, base}, err
 }
 
 func bareHandler(args json.RawMessage) (func(), error) {
@@ -150,7 +153,7 @@ func governedReadCedar() (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	return governedRead("governed read, 11 Cedar policies", p)
+	return governedRead(p)
 }
 
 // cedarDecision compares a decision of ours with cedar-go over the same
@@ -173,7 +176,7 @@ func cedarDecision(n int) (row, error) {
 		return row{}, fmt.Errorf("the policy says %v, %w", d.Verdict, err)
 	}
 	plain, err := plainCedar(text)
-	return row{fmt.Sprintf("Cedar decision, %d policies", n), func() { _, _ = p.Decide(ctx, req) }, plain}, err
+	return row{func() { _, _ = p.Decide(ctx, req) }, plain}, err
 }
 
 func plainCedar(text []byte) (func(), error) {
