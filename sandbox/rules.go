@@ -222,12 +222,33 @@ func (s *resolver) canonical(where, entry, name string) (string, bool) {
 
 // topmost sorts and drops what lies below another.
 func topmost(list []string) (out []string) {
-	for _, p := range sorted(list) {
-		if !slices.ContainsFunc(out, func(q string) bool { return Within(q, p) }) {
+	list = sorted(list)
+	have := setOf(list)
+	for _, p := range list {
+		if dir := filepath.Dir(p); dir == p || !below(have, dir) {
 			out = append(out, p)
 		}
 	}
+	return slices.Compact(out)
+}
+
+func setOf(list []string) map[string]bool {
+	out := make(map[string]bool, len(list))
+	for _, p := range list {
+		out[p] = true
+	}
 	return out
+}
+
+// below reports whether one of the canonical paths is p or lies above it. It
+// takes as long as p is deep: a program may have made very many.
+func below(paths map[string]bool, p string) bool {
+	for ; !paths[p]; p = filepath.Dir(p) {
+		if p == filepath.Dir(p) {
+			return false
+		}
+	}
+	return true
 }
 
 // Within reports whether the canonical path p is root or lies below it.

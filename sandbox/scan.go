@@ -117,9 +117,8 @@ func (r *Rules) Appeared(ctx context.Context, f *Found) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(now.ReadOnly, func(p string) bool {
-		return slices.ContainsFunc(f.ReadOnly, func(q string) bool { return Within(q, p) })
-	}), nil
+	before := setOf(f.ReadOnly)
+	return slices.DeleteFunc(now.ReadOnly, func(p string) bool { return below(before, p) }), nil
 }
 
 var errSymlink = errors.New("is or leads through a symbolic link, which this level does not follow")

@@ -37,6 +37,9 @@ func Let(s *Spec, k uint32) {
 var Arch uint32 = arch
 
 // Build makes a filter.
+func BuildForThread() ([]unix.SockFilter, error) { return build(want{Peers: true}) }
+
+// Build makes a filter.
 func Build(inet, metadata bool) ([]unix.SockFilter, error) {
 	return build(want{Inet: inet, Metadata: metadata})
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/drawbridge-sdk/drawbridge/sandbox"
+	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
 // Rights of Landlock, by what a rule of ours means. Devices are never made:
@@ -142,32 +143,75 @@ var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/d
 // denied below is granted entry by entry, and what is made in it later is not
 // granted: this fails closed.
 func expand(r *sandbox.Rules, found *sandbox.Found) ([]grant, error) {
-	e := expander{deny: found.Deny, readOnly: found.ReadOnly}
+	e := expander{deny: set(found.Deny), readOnly: set(found.ReadOnly), overDeny: over(found.Deny), overReadOnly: over(found.ReadOnly)}
+	e.overDirectory = over(slices.DeleteFunc(slices.Clone(found.Deny), func(p string) bool {
+		info, err := os.Lstat(p)
+		return err == nil && !info.IsDir()
+	}))
 	for _, p := range r.Read {
 		e.add(p, readDir)
 	}
 	for _, p := range r.Write {
 		e.add(p, writeDir)
 	}
+	if len(e.out) > maxGrants {
+		return nil, toolresult.NewError(toolresult.ResultTooLarge, "beside what is denied there are more files than one run may be granted one by one; allow fewer directories or permit hard_links")
+	}
 	return e.out, errors.Join(e.errs...)
 }
 
+// maxGrants bounds what is granted one by one. A program that ran before may
+// have left any number of names.
+const maxGrants = 1 << 16
+
+// An expander looks at each name once, whatever their number: sets of what is
+// denied and protected, and of the directories above these and the paths
+// themselves.
 type expander struct {
-	deny, readOnly []string
-	out            []grant
-	errs           []error
+	deny, readOnly                        map[string]bool
+	overDeny, overReadOnly, overDirectory map[string]bool
+	out                                   []grant
+	errs                                  []error
+}
+
+func set(list []string) map[string]bool {
+	out := make(map[string]bool, len(list))
+	for _, p := range list {
+		out[p] = true
+	}
+	return out
+}
+
+// over are the paths and the directories above them.
+func over(list []string) map[string]bool {
+	out := map[string]bool{}
+	for _, p := range list {
+		for ; !out[p]; p = filepath.Dir(p) {
+			out[p] = true
+		}
+	}
+	return out
+}
+
+// within reports whether p or a directory above it is in the set.
+func within(in map[string]bool, p string) bool {
+	for ; !in[p]; p = filepath.Dir(p) {
+		if p == filepath.Dir(p) {
+			return false
+		}
+	}
+	return true
 }
 
 func (e *expander) add(p string, access uint64) {
-	if slices.ContainsFunc(e.deny, func(q string) bool { return sandbox.Within(q, p) }) {
+	if len(e.out) > maxGrants || within(e.deny, p) {
 		return
 	}
-	if slices.ContainsFunc(e.readOnly, func(q string) bool { return sandbox.Within(q, p) }) {
+	if within(e.readOnly, p) {
 		access &= readDir
 	}
-	below := func(q string) bool { return sandbox.Within(p, q) }
 	writes := access&^readDir != 0
-	if !slices.ContainsFunc(e.deny, below) && !(writes && slices.ContainsFunc(e.readOnly, below)) {
+	if !e.overDeny[p] && !(writes && e.overReadOnly[p]) {
 		e.out = append(e.out, grant{p, access})
 		return
 	}
@@ -176,7 +220,9 @@ func (e *expander) add(p string, access uint64) {
 		e.errs = append(e.errs, err)
 		return
 	}
-	if !e.hidesDirectory(p) {
+	// The right to list holds for everything below, so it is not granted where
+	// a denied directory lies.
+	if !e.overDirectory[p] {
 		e.out = append(e.out, grant{p, unix.LANDLOCK_ACCESS_FS_READ_DIR})
 	}
 	for _, d := range list {
@@ -184,13 +230,4 @@ func (e *expander) add(p string, access uint64) {
 			e.add(filepath.Join(p, d.Name()), access)
 		}
 	}
-}
-
-// hidesDirectory reports whether a denied directory lies below p: the right to
-// list holds for everything below, so it is then not granted.
-func (e *expander) hidesDirectory(p string) bool {
-	return slices.ContainsFunc(e.deny, func(q string) bool {
-		info, err := os.Lstat(q)
-		return sandbox.Within(p, q) && (err != nil || info.IsDir())
-	})
 }

@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == traced {
 		beTraced(os.Args[2])
 	}
+	if len(os.Args) == 4 && os.Args[1] == guest {
+		attack(os.Args[2], os.Args[3])
+	}
 	self = process.Init()
 	goleak.VerifyTestMain(m)
 }

@@ -50,6 +50,7 @@ func (f *filter) block(number uint32, body func(*filter)) {
 }
 
 const (
+	kinship     = unix.CLONE_PARENT // a child of who started the program, and so of this process
 	errnoPerm   = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 	errnoNoSys  = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 	kill        = unix.SECCOMP_RET_KILL_PROCESS
@@ -69,6 +70,7 @@ const (
 type want struct {
 	Inet     bool   // TCP sockets are allowed: there is a network with only a proxy in it
 	Metadata bool   // modes, owners, times and attributes: nothing may be written
+	Peers    bool   // limits and shares of other processes, which there are to see
 	Deny     uint32 // the action for what is denied; 0: EPERM
 }
 
@@ -117,9 +119,12 @@ func (f *filter) conditional(w want, deny uint32) {
 	f.ret(errnoNoSys)
 	f.block(unix.SYS_CLONE, func(b *filter) {
 		b.load(offArgs)
-		b.op(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, namespaces, 0, 1)
+		b.op(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, namespaces|kinship, 0, 1)
 		b.ret(deny)
 	})
+	if w.Peers {
+		f.peers(deny)
+	}
 	f.block(unix.SYS_IOCTL, func(b *filter) {
 		requests := []uint32{tiocsti, tioclinux}
 		if w.Metadata {
@@ -156,6 +161,32 @@ func (f *filter) conditional(w want, deny uint32) {
 		b.ret(deny)
 	})
 }
+
+// peers leaves a program its own limits and its own share of the machine. Those
+// of other processes of the same user are the same calls with a number: by a
+// limit on the time of the processor the kernel ends whom it is set for.
+func (f *filter) peers(deny uint32) {
+	jeq := uint16(unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K)
+	for _, number := range []uint32{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR} {
+		f.block(number, func(b *filter) {
+			b.load(offArgs)
+			b.op(jeq, 0, 1, 0)
+			b.ret(deny)
+		})
+	}
+	for number, process := range map[uint32]uint32{unix.SYS_SETPRIORITY: unix.PRIO_PROCESS, unix.SYS_IOPRIO_SET: ioprioProcess} {
+		f.block(number, func(b *filter) {
+			b.load(offArgs)
+			b.op(jeq, process, 1, 0)
+			b.ret(deny)
+			b.load(offArgs + 8)
+			b.op(jeq, 0, 1, 0)
+			b.ret(deny)
+		})
+	}
+}
+
+const ioprioProcess = 1 // IOPRIO_WHO_PROCESS
 
 // seccomp loads a filter for this thread, and what it starts. If listen, the
 // descriptor returned tells of calls with the action SECCOMP_RET_USER_NOTIF;

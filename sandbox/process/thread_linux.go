@@ -94,7 +94,7 @@ func (x *Executor) startInThread(ctx context.Context, r *sandbox.Rules, c *sandb
 	if r.System {
 		grants = slices.Concat(grants, systemGrants(), deviceGrants())
 	}
-	code, err := build(want{Metadata: len(r.Write) == 0})
+	code, err := build(want{Metadata: len(r.Write) == 0, Peers: true})
 	if err != nil {
 		return nil, err
 	}

@@ -93,6 +93,8 @@ func TestFilter(t *testing.T) {
 	require.NoError(t, err)
 	read, err := process.Build(false, true)
 	require.NoError(t, err)
+	thread, err := process.BuildForThread()
+	require.NoError(t, err)
 	for _, row := range []struct {
 		says string
 		code []unix.SockFilter
@@ -109,6 +111,19 @@ func TestFilter(t *testing.T) {
 		{"threads are made", none, process.Arch, unix.SYS_CLONE, []uint64{0x3d0f00}, allow},
 		{"case 129: a namespace is not", none, process.Arch, unix.SYS_CLONE, []uint64{unix.CLONE_NEWUSER | 17}, perm},
 		{"not hidden in the upper half", none, process.Arch, unix.SYS_CLONE, []uint64{1<<40 | unix.CLONE_NEWNS}, perm},
+		{"a child of the host", none, process.Arch, unix.SYS_CLONE, []uint64{unix.CLONE_PARENT | 17}, perm},
+		{"limits of its own", thread, process.Arch, unix.SYS_PRLIMIT64, []uint64{0, unix.RLIMIT_CPU}, allow},
+		{"limits of somebody else", thread, process.Arch, unix.SYS_PRLIMIT64, []uint64{4711, unix.RLIMIT_CPU}, perm},
+		{"in a namespace there is nobody else", none, process.Arch, unix.SYS_PRLIMIT64, []uint64{4711, unix.RLIMIT_CPU}, allow},
+		{"its own processors", thread, process.Arch, unix.SYS_SCHED_SETAFFINITY, []uint64{0}, allow},
+		{"those of somebody else", thread, process.Arch, unix.SYS_SCHED_SETAFFINITY, []uint64{4711}, perm},
+		{"its own priority", thread, process.Arch, unix.SYS_SETPRIORITY, []uint64{unix.PRIO_PROCESS, 0}, allow},
+		{"that of somebody else", thread, process.Arch, unix.SYS_SETPRIORITY, []uint64{unix.PRIO_PROCESS, 4711}, perm},
+		{"that of a user", thread, process.Arch, unix.SYS_SETPRIORITY, []uint64{unix.PRIO_USER, 0}, perm},
+		{"its own turn at the disk", thread, process.Arch, unix.SYS_IOPRIO_SET, []uint64{1, 0}, allow},
+		{"that of somebody else", thread, process.Arch, unix.SYS_IOPRIO_SET, []uint64{1, 4711}, perm},
+		{"a call behind these", thread, process.Arch, unix.SYS_IOCTL, []uint64{0, 0x5412}, perm},
+		{"and a harmless one", thread, process.Arch, unix.SYS_READ, nil, allow},
 		{"no sockets", none, process.Arch, unix.SYS_SOCKET, []uint64{unix.AF_INET, unix.SOCK_STREAM, 0}, perm},
 		{"a pair of sockets", none, process.Arch, unix.SYS_SOCKETPAIR, []uint64{unix.AF_UNIX, 1, 0}, allow},
 		{"but of no other family", none, process.Arch, unix.SYS_SOCKETPAIR, []uint64{unix.AF_TIPC, 1, 0}, perm},
