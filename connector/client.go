@@ -388,7 +388,7 @@ func (s *state) holdsKey(r *provider.Response) bool {
 	if p := s.cap.decl.Idempotency.Answer; p != "" {
 		v, _ := strictjson.Lookup(body, p)
 		text := fmt.Sprint(v)
-		return v != nil && (text == s.op.UUID() || s.cap.keyCounts() && text == s.op.Key || s.op.ProviderID != "" && text == s.op.ProviderID)
+		return v != nil && (text == s.op.UUID() || s.cap.keyCounts() && text == s.op.Key || s.op.ProviderID != "" && text == s.op.ProviderID || s.sets(text))
 	}
 	wanted := []string{s.op.UUID()}
 	for _, k := range []string{s.op.Key, s.op.ProviderID} {
@@ -397,6 +397,17 @@ func (s *state) holdsKey(r *provider.Response) bool {
 		}
 	}
 	return contains(body, wanted)
+}
+
+// sets reports whether an id is that of an object whose value the change sets.
+// Where the same change twice is the same as once, the state that was asked for
+// is all that there is to find.
+func (s *state) sets(id string) bool {
+	if !s.cap.decl.Idempotency.Natural {
+		return false
+	}
+	objects, _ := s.path.target.Objects()
+	return slices.ContainsFunc(objects, func(o authz.Object) bool { return o.ID == id })
 }
 
 func contains(v any, wanted []string) bool {

@@ -3,6 +3,8 @@ package connector
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/drawbridge-sdk/drawbridge/sandbox/egress"
@@ -82,11 +84,13 @@ func (f *failed) look(err error) bool {
 		}
 		if cause, ok := errors.AsType[*toolresult.Error](e.Cause()); ok && cause != nil { // a hook of ours said no, and why
 			f.code, f.message, f.ours = cause.Code, cause, true
+			f.within(cause)
 			return true
 		}
 	case *toolresult.Error:
 		if e != nil {
 			f.code, f.message, f.problems = e.Code, e, append(f.problems, e.Problems...)
+			f.within(e.Cause())
 		}
 		return true
 	}
@@ -105,6 +109,30 @@ func (f *failed) look(err error) bool {
 		return false
 	}
 	return true
+}
+
+// panicked says what a connector panicked with and where, for operators. It is
+// called in the deferred function that recovered.
+func panicked(value any) string {
+	text := "the connector panicked: " + fmt.Sprint(value)
+	text = strings.ToValidUTF8(text[:min(len(text), longestCause/2)], "?")
+	pcs := make([]uintptr, 16)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)]) // 3: behind the panic itself
+	for f, more := frames.Next(); more; f, more = frames.Next() {
+		if !strings.HasPrefix(f.Function, "runtime.") {
+			return fmt.Sprintf("%s (%s:%d)", text, f.File, f.Line)
+		}
+	}
+	return text
+}
+
+// within keeps what an Error was wrapped around, for operators.
+func (f *failed) within(cause error) {
+	if cause == nil || f.cause == nil {
+		return
+	}
+	text := strings.ToValidUTF8(f.cause.Error()+": "+cause.Error(), "?")
+	f.cause = errors.New(text[:min(len(text), longestCause)])
 }
 
 // error is what is shown for a code: the connector's own words if they are about

@@ -75,10 +75,11 @@ type path struct {
 	violation string
 	notSent   string // why a request of the connector did not leave
 	lastSeen  []seen
-	drafted   *draft // what was rendered
-	lookOnly  bool   // what is recorded may be looked up, and is not sent again
-	began     string // id of the operation, once the ledger works on it
-	decoded   any    // the arguments as the typed handlers get them, read once
+	lastErr   *failed // likewise: what the connector's code returned
+	drafted   *draft  // what was rendered
+	lookOnly  bool    // what is recorded may be looked up, and is not sent again
+	began     string  // id of the operation, once the ledger works on it
+	decoded   any     // the arguments as the typed handlers get them, read once
 }
 
 func (v *Invoker) start(req *InvokeRequest) *path {
@@ -393,7 +394,7 @@ func guard[T any](ctx context.Context, v *Invoker, f func() (T, error)) (out T, 
 		a := answer{err: &failed{code: toolresult.Internal, cause: errors.New("the connector left without an answer")}}
 		defer func() {
 			if r := recover(); r != nil {
-				a.err = &failed{code: toolresult.Internal, cause: errors.New("the connector panicked")}
+				a.err = &failed{code: toolresult.Internal, cause: errors.New(panicked(r))}
 			}
 			ch <- a
 		}()

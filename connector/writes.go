@@ -285,6 +285,7 @@ func (e *effector) Send(ctx context.Context, a *ledger.Attempt) ledger.Claim {
 	s.op, s.gate = a.Record().Operation, &sender{p, a}
 	r, err := guard(ctx, p.v, func() (*toolresult.Result, error) { return p.cap.invoke(ctx, &Call{s}) })
 	p.lastSeen = s.close() // for the error of the result
+	p.lastErr, _ = err.(*failed)
 	p.unsent(s)
 	return p.claim(ctx, s, r, err)
 }
@@ -385,12 +386,18 @@ func (p *path) outcome(ctx context.Context, out ledger.Outcome, err error) *tool
 		p.provenance(r, p.lastSeen)
 		return r
 	case toolresult.EffectNotApplied:
+		if err == nil {
+			err = p.lastErr.orNil()
+		}
 		e := p.failure(out.Code, err, p.lastSeen)
 		r := toolresult.Failure(p.req.CallID, e)
 		r.Effect = toolresult.Effect{Disposition: d, OperationID: rec.ID}
 		return r
 	}
 	r := toolresult.UnknownEffect(p.req.CallID, rec.ID)
+	if f := p.lastErr; f != nil {
+		r.Error = toolresult.WrapError(r.Error.Code, r.Error.Message, f.cause)
+	}
 	r.Error.Diagnostics = p.failure(toolresult.OutcomeUnknown, nil, p.lastSeen).Diagnostics
 	return r
 }

@@ -305,10 +305,15 @@ func (c *manifestCheck) auth(a authText) {
 	if !slices.Contains(modes, AuthMode(a.Mode)) {
 		c.wrong("auth.mode", "want one of %v", modes)
 	}
-	header, isHeader := strings.CutPrefix(a.Scheme, "header:")
-	if a.Scheme != "" && a.Scheme != "bearer" && a.Scheme != "basic" && (!isHeader || !headerForm.MatchString(header)) {
+	if !(Auth{Scheme: a.Scheme}).schemeKnown() {
 		c.wrong("auth.scheme", "want bearer, basic, or header: and the header's name")
 	}
+}
+
+// schemeKnown reports whether a scheme is one of those that Auth names.
+func (a Auth) schemeKnown() bool {
+	header, isHeader := strings.CutPrefix(a.Scheme, "header:")
+	return a.Scheme == "" || a.Scheme == "bearer" || a.Scheme == "basic" || isHeader && headerForm.MatchString(header)
 }
 
 var headerForm = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)

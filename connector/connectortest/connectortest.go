@@ -54,15 +54,42 @@ func Test(t *testing.T, f Fixture) {
 	t.Helper()
 	s := open(t, &f)
 	out := head(t, s, &f)
+	blocked := 0
 	for _, c := range Checks() {
+		if s.Blocks(&c) != "" {
+			out.Results = append(out.Results, judge(check.Do(t, s, &c), &c, &f, out.Double, time.Now()))
+			if !out.Results[len(out.Results)-1].Verdict.Green() {
+				blocked++
+			}
+			continue
+		}
 		t.Run(c.ID, func(t *testing.T) {
 			r := judge(check.Do(t, s, &c), &c, &f, out.Double, time.Now())
 			out.Results = append(out.Results, r)
 			tell(t, &r)
 		})
 	}
+	unblock(t, s, blocked)
 	t.Logf("%s %s: conformant: %s; %s; by requirements %s, in mode %s", out.Connector, out.Version, out.Conformant(), counts(out), out.Requirements, out.Mode)
 	write(t, out)
+}
+
+// unblock says once what keeps checks from being run: their subtests would say
+// nothing else.
+func unblock(t *testing.T, s *check.Subject, blocked int) {
+	t.Helper()
+	why := "until these calls work"
+	if len(s.Ordinary) == 0 || !slices.ContainsFunc(s.Ordinary, func(o check.Ordinary) bool { return !o.Works }) {
+		why = s.Blocks(&check.Check{})
+	}
+	for i, o := range s.Ordinary {
+		if !o.Works {
+			t.Errorf("the ordinary call of %s does not work: %s\nsample:  %s\n%s", s.Fixture.Samples[i].Capability, o.Why, s.Fixture.Samples[i].Args, o.Detail)
+		}
+	}
+	if blocked > 0 {
+		t.Errorf("%d checks are inconclusive, and are not shown: %s", blocked, why)
+	}
 }
 
 // write writes the report to where it was asked for.

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -32,6 +33,20 @@ func Total(total, items string) Signal { return Signal{kind: "total", a: total, 
 // NoSignal is for a provider that returns everything at once, or says nothing.
 // The reason is kept in the manifest.
 func NoSignal(reason string) Signal { return Signal{kind: "none", a: reason} }
+
+// Check says what is wrong with a signal that can never be seen; nil: nothing,
+// also for the zero Signal.
+func (s Signal) Check() error {
+	if s.kind != "pointer" && s.kind != "total" {
+		return nil
+	}
+	for _, p := range []string{s.a, s.b} {
+		if p != "" && p[0] != '/' || p == "" && s.a == "" {
+			return fmt.Errorf("%q is not a JSON Pointer: want /%s", p, p)
+		}
+	}
+	return nil
+}
 
 // From returns s for a page with so many items before it, because the position
 // it was asked for is an offset. A negative number means that nobody knows.

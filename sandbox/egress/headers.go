@@ -36,6 +36,11 @@ var notYours = map[string]bool{
 // ofCredentials are those of them that Authorize sets.
 var ofCredentials = map[string]bool{"Authorization": true, "Cookie": true}
 
+// ForeignHeader reports whether a header is not a handler's to set, in whatever
+// case: credentials, what belongs to one connection, and what makes a server read
+// another request than the one that was checked.
+func ForeignHeader(name string) bool { return foreign(name) }
+
 // foreign reports whether a canonical name is not the handler's to set. Servers
 // that make variables of headers take an underscore for a dash.
 func foreign(name string) bool {

@@ -25,6 +25,7 @@ const patience = time.Minute
 type run struct {
 	mu            sync.Mutex
 	sessions      []*Session
+	shown         *Session // the only one that the transcript shows; nil: all
 	findings      []Finding
 	inconclusive  string
 	notApplicable string
@@ -184,14 +185,16 @@ func ordinary(s *Session, x *Sample) Ordinary {
 	switch {
 	case s.Kind(c) == connector.KindWrite && effect != toolresult.EffectApplied && effect != toolresult.EffectPending,
 		m != toolresult.MeaningComplete && m != toolresult.MeaningGaps && m != toolresult.MeaningPending:
-		o.Why = s.Describe(r)
+		o.Why = s.explain(r)
 	case s.Kind(c) != connector.KindWrite && (len(r.Data) == 0 || string(r.Data) == "null" || string(r.Data) == "[]"):
 		o.Why = "it answers without data"
 	case len(s.Declaration(c.Capability).Routes) > 0 && o.Requests == 0:
 		o.Why = "it asks the provider nothing"
 	default:
 		o.Works = true
+		return o
 	}
+	o.Detail = s.detail(&o)
 	return o
 }
 

@@ -106,6 +106,14 @@ func (s *Session) Fresh() *Session {
 	return newSession(s.t.TB, s.run, s.Subject)
 }
 
+// Alone makes the session the only one that the check's transcript shows: the one
+// in which it found what it looked for.
+func (s *Session) Alone() {
+	s.run.mu.Lock()
+	defer s.run.mu.Unlock()
+	s.run.shown = s
+}
+
 // Restart ends the host and starts it again with a new connector: the provider
 // and what is durable stay.
 func (s *Session) Restart() {

@@ -32,6 +32,7 @@ type Subject struct {
 type Ordinary struct {
 	Works    bool
 	Why      string // it does not
+	Detail   string // lines for whoever wrote it: the cause, the exchanges; without secrets
 	Requests int
 	Result   *toolresult.Result
 	Sent     []*Exchange
@@ -110,6 +111,15 @@ func (s *Subject) unsampled() (out []string) {
 		}
 	}
 	return out
+}
+
+// Blocks says why nothing can be concluded from a check, because the ordinary
+// calls do not work; empty: it can be run.
+func (s *Subject) Blocks(c *Check) string {
+	if c.Static || c.Own {
+		return ""
+	}
+	return s.control()
 }
 
 // control says why nothing can be concluded from calls, or nothing.

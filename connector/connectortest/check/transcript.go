@@ -17,21 +17,32 @@ const mostShown = 2 << 10
 func (r *run) transcript() string {
 	var b strings.Builder
 	for i, s := range r.sessions {
+		if r.shown != nil && s != r.shown {
+			continue
+		}
 		for _, x := range s.Seen() {
-			fmt.Fprintf(&b, "-- %d.%d request at %v --\n%s %s\n%s\n%s\n", i+1, x.N, x.At, x.Method, x.URL, headers(x.Header), shown(x.Body))
-			what := fmt.Sprintf("answer %d", x.Status)
-			switch {
-			case !x.Fault.IsZero() && x.Status == 0:
-				what = "answer: " + x.Fault.String()
-			case !x.Fault.IsZero():
-				what += ", then: " + x.Fault.String()
-			case x.Status == 0:
-				what = "no answer"
-			}
-			fmt.Fprintf(&b, "-- %d.%d %s --\n%s\n", i+1, x.N, what, shown(x.Answer))
+			exchange(&b, i+1, x)
 		}
 	}
-	text := b.String()
+	return r.secretless(b.String())
+}
+
+// exchange writes one exchange of a session, secrets and all.
+func exchange(b *strings.Builder, session int, x *Exchange) {
+	fmt.Fprintf(b, "-- %d.%d request at %v --\n%s %s\n%s\n%s\n", session, x.N, x.At, x.Method, x.URL, headers(x.Header), shown(x.Body))
+	what := fmt.Sprintf("answer %d", x.Status)
+	switch {
+	case !x.Fault.IsZero() && x.Status == 0:
+		what = "answer: " + x.Fault.String()
+	case !x.Fault.IsZero():
+		what += ", then: " + x.Fault.String()
+	case x.Status == 0:
+		what = "no answer"
+	}
+	fmt.Fprintf(b, "-- %d.%d %s --\n%s\n", session, x.N, what, shown(x.Answer))
+}
+
+func (r *run) secretless(text string) string {
 	for _, c := range r.canaries {
 		text = strings.ReplaceAll(text, c, "[secret]")
 	}

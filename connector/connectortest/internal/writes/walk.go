@@ -56,22 +56,18 @@ func runWalks(ctx context.Context, s *check.Session) {
 		for i := range path {
 			path[i] = steps[rnd.IntN(len(steps))]
 		}
-		found := walk(ctx, s.Fresh(), path, seed)
+		try := func(p []step) string { found, _ := walk(ctx, s.Fresh(), p, seed); return found }
+		found := try(path)
 		if found == "" {
 			continue
 		}
-		path, found = shrunk(path, found, func(p []step) string { return walk(ctx, s.Fresh(), p, seed) })
-		s.Fail(fmt.Sprintf("%s, after %s (seed %d)", found, written(path), seed), "each change once, or unknown")
+		path, found = shrunk(path, found, try)
+		last := s.Fresh()
+		last.Alone()
+		_, names := walk(ctx, last, path, seed)
+		s.Fail(fmt.Sprintf("%s, after %s (seed %d)", found, strings.Join(names, ", "), seed), "each change once, or unknown")
 		return
 	}
-}
-
-func written(path []step) string {
-	out := make([]string, len(path))
-	for i, p := range path {
-		out[i] = string(p)
-	}
-	return strings.Join(out, ", ")
 }
 
 // shrunk leaves steps out as long as something is found.
@@ -102,12 +98,12 @@ type walker struct {
 	changes int    // of it
 	twice   int    // deliveries that the network doubled
 
-	applied, open map[string]bool // keys
+	applied, open, moved map[string]bool // keys
 }
 
-// walk returns what is wrong, or nothing.
-func walk(ctx context.Context, s *check.Session, path []step, seed uint64) string {
-	w := &walker{s: s, rnd: rand.New(rand.NewPCG(seed, 1)), state: s.Snapshot(), applied: map[string]bool{}, open: map[string]bool{}}
+// walk returns what is wrong, or nothing, and its steps in words.
+func walk(ctx context.Context, s *check.Session, path []step, seed uint64) (wrong string, names []string) {
+	w := &walker{s: s, rnd: rand.New(rand.NewPCG(seed, 1)), state: s.Snapshot(), applied: map[string]bool{}, open: map[string]bool{}, moved: map[string]bool{}}
 	defer s.Close()
 	s.Faults(fault.On(changes, func(int, *http.Request) (f fault.Fault) {
 		if len(w.next) > 0 {
@@ -117,11 +113,17 @@ func walk(ctx context.Context, s *check.Session, path []step, seed uint64) strin
 		return f
 	}))
 	for i, p := range path {
-		if wrong := w.take(ctx, p, i); wrong != "" {
-			return wrong
+		wrong = w.take(ctx, p, i)
+		name := string(p)
+		if p == create {
+			name = w.last.Capability
+		}
+		names = append(names, name)
+		if wrong != "" {
+			break
 		}
 	}
-	return ""
+	return wrong, names
 }
 
 func (w *walker) take(ctx context.Context, p step, i int) string {
@@ -174,6 +176,7 @@ func (w *walker) change(ctx context.Context) string {
 	moved := now != w.state
 	if w.state = now; moved {
 		w.changes++
+		w.moved[c.Key] = true
 	}
 	done := r.Effect.Disposition == toolresult.EffectApplied || r.Effect.Disposition == toolresult.EffectPending
 	was := w.applied[c.Key]
@@ -184,6 +187,10 @@ func (w *walker) change(ctx context.Context) string {
 		return "a change that was made is said to be " + r.Effect.Disposition.String()
 	case was && sent > 0 && w.twice == twice && r.Error == nil && moved:
 		return "a change that was made was sent again"
+	}
+	if done && !w.moved[c.Key] && w.s.Declaration(c.Capability).Idempotency.Natural {
+		w.changes++ // it set what was set already
+		w.moved[c.Key] = true
 	}
 	switch {
 	case done:
