@@ -44,7 +44,7 @@ func (v *Invoker) Declaration(name string) (Declaration, bool) {
 	if r == nil {
 		return Declaration{}, false
 	}
-	return Manifest{Capabilities: []Declaration{r.decl}}.clone().Capabilities[0], true
+	return Manifest{Capabilities: []Declaration{r.decl}}.Clone().Capabilities[0], true
 }
 
 // A View is what a principal may see, by name.

@@ -75,6 +75,20 @@ func sameHeader(a, b string) bool {
 	return true
 }
 
+// Effect says what a request does by the route that it is of, without looking at
+// what it touches. Undeclared: it is of none.
+func (t *Table) Effect(req *Request) Effect {
+	var buf [12]string
+	segs, err := split(req.Path, buf[:0])
+	if err != nil {
+		return Undeclared
+	}
+	if c := t.find(req.Method, segs, holds(req)); c != nil {
+		return c.Effect
+	}
+	return Undeclared
+}
+
 // find returns the most specific route of those whose conditions hold.
 func (t *Table) find(method string, segs []string, holds func(*compiled) bool) (best *compiled) {
 	for _, c := range t.routes {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,13 +170,14 @@ func contained(t *testing.T, h *hostile, tools string, code toolresult.ErrorCode
 			tools = `[{"name":"search","inputSchema":{"type":"object"}}]`
 		}
 		good := &hostile{tools: tools}
-		var now http.Handler = good
-		w := newWorld(t, setup{handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { now.ServeHTTP(rw, r) }),
+		var now atomic.Pointer[hostile]
+		now.Store(good)
+		w := newWorld(t, setup{handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { now.Load().ServeHTTP(rw, r) }),
 			tools: []remote.Tool{{Name: "search", Class: reads}}, others: []connector.Connector{neighbour(t)}})
 		if h.tools == "" {
 			h.tools = tools
 		}
-		now = h
+		now.Store(h)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		began := time.Now()
@@ -201,7 +203,8 @@ func contained(t *testing.T, h *hostile, tools string, code toolresult.ErrorCode
 		}
 
 		// And afterwards the server is as good as it was.
-		good.result, now = `{"content":[],"structuredContent":{"ids":[]}}`, good
+		good.result = `{"content":[],"structuredContent":{"ids":[]}}`
+		now.Store(good)
 		if strings.Contains(r.Text(nil), "suspended") {
 			return
 		}

@@ -180,9 +180,7 @@ func (c *Connector) routes(t *tool) []connector.Route {
 
 // Manifest implements [connector.Connector].
 func (c *Connector) Manifest() connector.Manifest {
-	m := c.manifest
-	m.Capabilities = slices.Clone(m.Capabilities)
-	return m
+	return c.manifest.Clone()
 }
 
 // Close ends all sessions, and with them what a Launcher started. Calls that are

@@ -152,21 +152,41 @@ func (c *Connector) ready(ctx context.Context, call *connector.Call, x *session,
 	if err != nil {
 		return nil, nil, err
 	}
-	if x.peer == nil {
-		probe := time.Duration(0)
-		if l.stream != nil {
-			probe = c.opts.Probe
-		}
-		if x.peer, err = mcpwire.Negotiate(ctx, l, c.introduction(), probe); err != nil {
+	known := x.peer != nil
+	if !known {
+		if err := c.negotiate(ctx, l, x); err != nil {
 			return nil, nil, err
 		}
 	}
 	if x.offered == nil || time.Since(x.listed) >= c.opts.Recheck {
-		if err := c.compare(ctx, l, x); err != nil {
+		err := c.compare(ctx, l, x)
+		if known && forgotten(x.peer, err) {
+			if err = c.negotiate(ctx, l, x); err == nil {
+				err = c.compare(ctx, l, x)
+			}
+		}
+		if err != nil {
 			return nil, nil, err
 		}
 	}
 	return l, x.peer, c.usable(x, t)
+}
+
+func (c *Connector) negotiate(ctx context.Context, l *link, x *session) (err error) {
+	probe := time.Duration(0)
+	if l.stream != nil {
+		probe = c.opts.Probe
+	}
+	x.peer, err = mcpwire.Negotiate(ctx, l, c.introduction(), probe)
+	return err
+}
+
+// forgotten reports whether a server that has sessions does not know this one any
+// more: another is begun then, as the protocol says (2025-11-25, transports, session
+// management). Nothing but the list was asked for until then.
+func forgotten(p *mcpwire.Peer, err error) bool {
+	s, ok := errors.AsType[*mcpwire.Status](err)
+	return ok && s.Code == http.StatusNotFound && p != nil && p.Session != ""
 }
 
 func (c *Connector) link(ctx context.Context, call *connector.Call, x *session) (*link, error) {

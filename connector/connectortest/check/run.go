@@ -139,6 +139,7 @@ func (s *Subject) read() (err error) {
 		return err
 	}
 	s.Manifest = c.Manifest()
+	s.routes = routesOf(s.Manifest)
 	return nil
 }
 

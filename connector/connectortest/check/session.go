@@ -71,6 +71,7 @@ type Exchange struct {
 	Host    string
 	Header  http.Header
 	Body    []byte
+	Changes bool // it may change something, as its route declares
 	Fault   fault.Fault
 	Reached bool // the provider saw it
 	Status  int  // of the provider's answer; 0 if there was none

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/drawbridge-sdk/drawbridge/connector"
+	"github.com/drawbridge-sdk/drawbridge/internal/route"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
@@ -26,6 +27,7 @@ type Subject struct {
 
 	double func(testing.TB) Double // of the mode
 	tours  *tours
+	routes []*route.Table // of the manifest's capabilities
 }
 
 // Ordinary is what became of the ordinary call of a sample.

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
@@ -44,6 +43,8 @@ func (s *Session) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	x := &Exchange{Method: r.Method, URL: r.URL.RequestURI(), Host: r.Host, Header: r.Header.Clone(), Body: body, Credential: s.Broker.credential(r)}
+	x.Changes = s.changes(r, body)
+	r = r.WithContext(context.WithValue(r.Context(), changesKey{}, x.Changes))
 	s.mu.Lock()
 	x.At, x.N = time.Since(s.began), len(s.seen)+1
 	s.planned++
@@ -92,16 +93,6 @@ func (k *keeper) Write(p []byte) (int, error) {
 		k.body.Write(p)
 	}
 	return k.ResponseWriter.Write(p)
-}
-
-// Changed returns the exchanges that were no GET, HEAD or OPTIONS.
-func Changed(list []*Exchange) (out []*Exchange) {
-	for _, x := range list {
-		if !strings.Contains("GET HEAD OPTIONS", x.Method) {
-			out = append(out, x)
-		}
-	}
-	return out
 }
 
 // Buffer is a log that many goroutines write to. The zero Buffer is ready.

@@ -59,7 +59,8 @@ type Fault struct {
 	// Gzip compresses the body, whatever the client accepts.
 	Gzip bool
 
-	// Huge puts so many bytes of white space in front of the body. A negative
+	// Huge puts so many bytes of white space in front of the body, but of a refusal
+	// of the provider's own (400 and above). A negative
 	// number never ends.
 	Huge int64
 

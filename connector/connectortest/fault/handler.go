@@ -85,6 +85,9 @@ func exchange(r *http.Request, body []byte, h http.Handler, f Fault) *answer {
 	if f.DropAfter {
 		return nil
 	}
+	if rec.status >= 400 {
+		f.Huge = 0
+	}
 	maps.Copy(rec.header, f.Header)
 	return f.disturb(rec.status, rec.header, rec.body.Bytes())
 }

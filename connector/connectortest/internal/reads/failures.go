@@ -60,10 +60,11 @@ func failures() []check.Check {
 			ID: "errors/not-json", Since: frozen, Needs: needsRead, Kills: []string{"decode-ignored"},
 			Promise: "A page of HTML, an empty body or another format is an error, never an empty answer.",
 			Run: func(ctx context.Context, s *check.Session) {
+				if !speaksJSON(s) {
+					s.NotApplicable("no read of the samples is answered with JSON")
+					return
+				}
 				for _, c := range asking(s) {
-					if !speaksJSON(s.Ordinary, c) {
-						continue
-					}
 					for _, f := range []fault.Fault{
 						{Status: 200, Body: "<!DOCTYPE html><html><body>Please log in</body></html>", Header: http.Header{"Content-Type": {"text/html"}}},
 						{Status: 200, Header: http.Header{"Content-Type": {"application/json"}}},
@@ -199,19 +200,17 @@ func knowsKind(s *check.Session, c check.Call, r *toolresult.Result, what string
 	s.Expect(r.Validate(nil) == nil, c.Capability+", "+what+": a result that contradicts itself", "one that holds together")
 }
 
-// speaksJSON reports whether a call's ordinary answers are JSON.
-func speaksJSON(all []check.Ordinary, c check.Call) bool {
-	for _, o := range all {
-		if o.Result == nil {
-			continue
-		}
-		for _, x := range o.Sent {
-			if x.Method == http.MethodGet && parse(x.Answer) != nil {
-				return true
-			}
+// speaksJSON reports whether a read of the samples is answered with JSON, on its
+// own or in a stream of events.
+func speaksJSON(s *check.Session) bool {
+	for _, o := range s.Ordinary {
+		if slices.ContainsFunc(o.Sent, func(x *check.Exchange) bool {
+			return !x.Changes && (parse(x.Answer) != nil || strings.HasPrefix(x.AnswerHeader.Get("Content-Type"), "text/event-stream"))
+		}) {
+			return true
 		}
 	}
-	return len(c.Args) == 0
+	return false
 }
 
 func runTruncated(ctx context.Context, s *check.Session) {

@@ -110,12 +110,16 @@ func runPartial(ctx context.Context, s *check.Session) {
 			continue
 		}
 		for n := 2; n <= min(o.Requests, 5); n++ {
-			s.Faults(fault.Once(n, fault.Fault{Status: 500}))
-			r := s.Do(ctx, c)
-			s.Expect(s.Violation(r) == "", fmt.Sprintf("%s: request %d failed: %s", c.Capability, n, s.Describe(r)), "an error, or an answer that names what is missing")
-			s.Expect(r.Error != nil || len(r.Coverage.Missing) > 0, fmt.Sprintf("%s: request %d failed, and nothing is said to be missing", c.Capability, n), "a gap with a name")
+			t := s.Fresh() // a connector may remember what it has read
+			t.Faults(fault.Once(n, fault.Fault{Status: 500}))
+			r := t.Do(ctx, c)
+			if t.Requests() < n {
+				continue
+			}
+			tried = true
+			t.Expect(t.Violation(r) == "", fmt.Sprintf("%s: request %d failed: %s", c.Capability, n, t.Describe(r)), "an error, or an answer that names what is missing")
+			t.Expect(r.Error != nil || len(r.Coverage.Missing) > 0, fmt.Sprintf("%s: request %d failed, and nothing is said to be missing", c.Capability, n), "a gap with a name")
 		}
-		tried = true
 	}
 	if !tried {
 		s.NotApplicable("no ordinary read makes more than one request")

@@ -106,7 +106,7 @@ func tooLarge(ctx context.Context, s *check.Session, l egress.Limits, f fault.Fa
 	s.Limits = l
 	s.Restart()
 	for _, c := range asking(s) {
-		s.Faults(fault.Once(1, f))
+		s.Faults(fault.Always(f))
 		r := s.Do(ctx, c)
 		s.Expect(s.Violation(r) == "" && (toolresult.Code(r.Err()) == toolresult.ResultTooLarge || r.Error == nil && len(r.Coverage.Missing) > 0), c.Capability+": "+s.Describe(r), "RESULT_TOO_LARGE")
 	}

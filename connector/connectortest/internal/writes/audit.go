@@ -77,7 +77,7 @@ func audits() []check.Check {
 					var sent atomic.Bool
 					s.Faults(func(n int, r *http.Request) fault.Fault {
 						switch {
-						case changes(r):
+						case check.Changes(r):
 							sent.Store(true)
 							return fault.Fault{DropAfter: true}
 						case sent.Load(): // and nothing can be looked up

@@ -105,7 +105,7 @@ type walker struct {
 func walk(ctx context.Context, s *check.Session, path []step, seed uint64) (wrong string, names []string) {
 	w := &walker{s: s, rnd: rand.New(rand.NewPCG(seed, 1)), state: s.Snapshot(), applied: map[string]bool{}, open: map[string]bool{}, moved: map[string]bool{}}
 	defer s.Close()
-	s.Faults(fault.On(changes, func(int, *http.Request) (f fault.Fault) {
+	s.Faults(fault.On(check.Changes, func(int, *http.Request) (f fault.Fault) {
 		if len(w.next) > 0 {
 			f, w.next = w.next[0], w.next[1:]
 		}

@@ -79,7 +79,7 @@ func changing() []check.Check {
 				}
 				c = s.Prepare(ctx, c)
 				n := len(check.Changed(s.Seen()))
-				s.Faults(fault.On(changes, fault.Once(1, fault.Fault{DropAfter: true})))
+				s.Faults(fault.On(check.Changes, fault.Once(1, fault.Fault{DropAfter: true})))
 				s.Do(ctx, c)
 				sent := len(check.Changed(s.Seen())) - n
 				s.Expect(sent == 1, fmt.Sprintf("%s: the change arrived %d times", c.Capability, sent), "once")
@@ -164,7 +164,7 @@ func noAnswers(f fault.Fault) fault.Plan {
 	sent := false
 	return func(_ int, r *http.Request) fault.Fault {
 		switch {
-		case changes(r):
+		case check.Changes(r):
 			sent = true
 			return f
 		case sent:
@@ -238,7 +238,7 @@ func runOnce(ctx context.Context, s *check.Session, c check.Call) {
 		}
 		c := s.Prepare(ctx, c)
 		if !f.IsZero() {
-			s.Faults(fault.On(changes, fault.Once(1, f)))
+			s.Faults(fault.On(check.Changes, fault.Once(1, f)))
 		}
 		results := []*toolresult.Result{}
 		for range 3 {
@@ -351,7 +351,7 @@ func runKeyless(ctx context.Context, s *check.Session, c check.Call) {
 			return
 		}
 		req.Approval = r.Error.Approval.ID
-		s.Faults(fault.On(changes, fault.Once(1, f)))
+		s.Faults(fault.On(check.Changes, fault.Once(1, f)))
 		s.Send(ctx, req)
 		sent := len(check.Changed(s.Seen()))
 		s.Expect(sent == 1, fmt.Sprintf("%s without a key, %s: the change was sent %d times", c.Capability, f, sent), "once")
@@ -367,7 +367,7 @@ func runTwice(ctx context.Context, s *check.Session, c check.Call) {
 	c.Key = "delivered-twice-key-" + c.Capability
 	once.WantData(c, once.Do(ctx, c))
 	c = s.Prepare(ctx, c)
-	s.Faults(fault.On(changes, fault.Once(1, fault.Fault{Duplicate: 1})))
+	s.Faults(fault.On(check.Changes, fault.Once(1, fault.Fault{Duplicate: 1})))
 	r := s.Do(ctx, c)
 	unknown := r.Effect.Disposition == toolresult.EffectUnknown
 	s.Expect(unknown || s.Snapshot() == once.Snapshot(), c.Capability+", delivered twice: "+s.Describe(r)+", and the provider's state is not what one change makes", "one change, or an unknown effect")

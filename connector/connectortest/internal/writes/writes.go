@@ -4,7 +4,6 @@
 package writes
 
 import (
-	"net/http"
 	"slices"
 
 	"github.com/drawbridge-sdk/drawbridge/connector/connectortest/check"
@@ -16,9 +15,4 @@ const frozen = "2026.12"
 // Checks returns them in a fixed order.
 func Checks() []check.Check {
 	return slices.Concat(changing(), approvals(), rateLimits(), caches(), audits(), leaks(), revocations(), afterwards(), concurrent(), webhooks())
-}
-
-// changes reports whether a request is of a method that changes something.
-func changes(r *http.Request) bool {
-	return r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions
 }
