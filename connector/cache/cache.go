@@ -157,14 +157,13 @@ func Get[T any](ctx context.Context, c *Cache, call Call, r Read, load func(ctx 
 	if err != nil {
 		return Found[T]{}, err
 	}
-	gens, genErr := c.gens.Current(ctx, marks)
-	usable := genErr == nil && len(gens) == len(marks) && !slices.ContainsFunc(gens, func(g generation.State) bool { return g.Open.After(time.Now()) })
-	if usable {
-		e, err := c.hit(ctx, key, call, gens)
+	gens, e, usable := c.states(ctx, key, marks)
+	if e != nil {
+		good, err := c.good(ctx, key, call, e)
 		if err != nil {
 			return Found[T]{}, err
 		}
-		if e != nil {
+		if good {
 			v, err := decode[T](e.text)
 			return Found[T]{v, e.at, true}, err
 		}
@@ -248,24 +247,51 @@ func errNotPermitted() error {
 	return toolresult.NewError(toolresult.PermissionDenied, "the grant does not permit what would be read")
 }
 
-// hit returns an entry that may be given out, or nil.
-func (c *Cache) hit(ctx context.Context, key string, call Call, gens []generation.State) (*entry, error) {
-	e, ok := c.entries.GetIfPresent(key)
-	if !ok {
-		return nil, nil
+// states asks once for all that a call and the entry under its key depend on.
+// They are not the same: what is public was read through somebody's connection,
+// and ends with that one. It returns the states of marks, whether they can be
+// relied on, and the entry if nothing of what it depends on has changed.
+func (c *Cache) states(ctx context.Context, key string, marks []generation.Mark) ([]generation.State, *entry, bool) {
+	all, e := marks, (*entry)(nil)
+	if kept, ok := c.entries.GetIfPresent(key); ok {
+		e = kept
+		all = slices.Concat(marks, e.marks)
 	}
-	if !e.until.After(time.Now()) || !same(e.gens, gens) {
+	gens, err := c.gens.Current(ctx, all)
+	if err != nil || len(gens) != len(all) {
+		return nil, nil, false
+	}
+	now := time.Now()
+	open := func(list []generation.State) bool {
+		return slices.ContainsFunc(list, func(g generation.State) bool { return g.Open.After(now) })
+	}
+	own, its := gens[:len(marks):len(marks)], gens[len(marks):]
+	switch {
+	case open(own):
+		return own, nil, false
+	case e == nil || open(its):
+		return own, nil, true
+	case !same(e.gens, its):
 		c.entries.Invalidate(key)
-		return nil, nil
+		return own, nil, true
+	}
+	return own, e, true
+}
+
+// good reports whether an entry may be given out for this call.
+func (c *Cache) good(ctx context.Context, key string, call Call, e *entry) (bool, error) {
+	if !e.until.After(time.Now()) {
+		c.entries.Invalidate(key)
+		return false, nil
 	}
 	g := call.Grant()
 	if err := g.Check(ctx); err != nil { // revocation beats what is kept
-		return nil, err
+		return false, err
 	}
 	if len(e.objects) > 0 && !g.Permits(e.objects...) {
-		return nil, errNotPermitted()
+		return false, errNotPermitted()
 	}
-	return e, nil
+	return true, nil
 }
 
 // same compares numbers: when a write was open is of no interest any more.

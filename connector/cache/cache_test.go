@@ -559,3 +559,35 @@ func TestNewRefuses(t *testing.T) {
 		require.ErrorIs(t, err, cache.ErrOptions, why)
 	}
 }
+
+// P4: what is public was read through somebody's account, and ends with it in
+// every replica, whoever asks; and another account that ended before does not keep
+// it from anybody.
+func TestPublicEndsWithItsConnection_P4(t *testing.T) {
+	m, gens := newMaker(), &generation.Memory{}
+	var replicas [2]*cache.Cache
+	for i := range replicas {
+		var err error
+		replicas[i], err = cache.New("desk", gens, &cache.Options{Public: []string{"public"}})
+		require.NoError(t, err)
+	}
+	bob := alice
+	bob.Subject = "bob"
+	a, b := m.call(t, alice, "c1", on("1")), m.call(t, bob, "c2", on("1"))
+	public := cache.Read{Name: "public"}
+	n := 0
+	get := func(who call) int {
+		v, err := ask(t, replicas[0], who, public, &n)
+		require.NoError(t, err)
+		return v
+	}
+	require.Equal(t, 1, get(a))
+	require.Equal(t, 1, get(b), "the control: it is public")
+	require.NoError(t, replicas[1].Purge(t.Context(), "acme", "c2"))
+	require.Equal(t, 1, get(b), "bob's account has nothing to do with it")
+	require.NoError(t, replicas[1].Purge(t.Context(), "acme", "c1"))
+	require.Equal(t, 2, get(b), "alice's account is disconnected, and with it ends what was read through it")
+	require.Equal(t, 2, get(a))
+	require.NoError(t, replicas[1].Changed(t.Context(), "acme"))
+	require.Equal(t, 3, get(a))
+}
