@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -256,8 +255,7 @@ func forkClean(path string, args []string, files []*os.File, wait func(pid int))
 		attr.Files = append(attr.Files, f.Fd())
 	}
 	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: its table of descriptors is its own
+	throwaway(func() { // its table of descriptors is its own
 		err := unix.Unshare(unix.CLONE_FILES)
 		if err == nil {
 			err = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
@@ -271,7 +269,7 @@ func forkClean(path string, args []string, files []*os.File, wait func(pid int))
 		if err == nil {
 			wait(pid)
 		}
-	}()
+	})
 	return <-started
 }
 

@@ -4,9 +4,11 @@ package process_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -162,5 +164,61 @@ func TestHostKeepsItsLimits_S6(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// firstThread is how this binary knows that it is to start a program from main.
+const firstThread = "start-from-main"
+
+// useFirstThread starts programs as a command does, from main and on one
+// processor: what main starts is then the next that its thread does.
+func useFirstThread() {
+	ws, err := os.MkdirTemp("", "process-ws-")
+	if err != nil {
+		os.Exit(4)
+	}
+	defer os.RemoveAll(ws)
+	x, err := process.New(&process.Options{Self: self, Mode: process.Thread})
+	if err != nil {
+		os.Exit(5)
+	}
+	p := &sandbox.Policy{Filesystem: sandbox.Filesystem{System: true, AllowWrite: []string{"./"}}}
+	weakly(p)
+	r, err := p.Resolve(sandbox.Base{Workspace: ws})
+	if err != nil {
+		os.Exit(6)
+	}
+	for range 4 {
+		running, err := x.Start(context.Background(), r, &sandbox.Command{Path: "/bin/true"})
+		if err != nil {
+			os.Exit(7)
+		}
+		if _, err := running.Wait(); err != nil {
+			os.Exit(8)
+		}
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/status", os.Getpid()))
+	if err != nil {
+		os.Exit(9)
+	}
+	os.Stdout.Write(text)
+	os.RemoveAll(ws)
+	os.Exit(0)
+}
+
+// Case 143: the first thread of the host never ends, so it is never the one that
+// is confined. It would keep whatever descriptors the host had then, and be the
+// host to everybody who asks whose process this is.
+func TestFirstThreadIsSpared_S6(t *testing.T) {
+	if _, ok := needs(t, process.Thread, nil); !ok {
+		return
+	}
+	for range 3 { // which thread it is, is the scheduler's to say
+		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", firstThread)
+		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "\nNoNewPrivs:\t0\n")
+		require.Contains(t, string(out), "\nSeccomp:\t0\n")
 	}
 }

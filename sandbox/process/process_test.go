@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 		attack(os.Args[2], os.Args[3])
 	}
 	self = process.Init()
+	if len(os.Args) == 2 && os.Args[1] == firstThread {
+		useFirstThread()
+	}
 	goleak.VerifyTestMain(m)
 }
 

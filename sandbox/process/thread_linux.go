@@ -22,19 +22,41 @@ type confinement struct {
 	id     identity
 }
 
+// throwaway runs f on a thread that ends with it. The goroutine never unlocks its
+// thread: were it used again, another goroutine of the host would run with what
+// f gave up, and were the goroutine not locked, f could run on two threads.
+//
+// The first thread of a process never ends: it would stay as f leaves it, with
+// copies of all descriptors that the host had then, and everybody takes its
+// user for that of the process. It is held until another has the work.
+func throwaway(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			f()
+			return
+		}
+		taken := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(taken)
+			f()
+		}()
+		<-taken
+		runtime.UnlockOSThread()
+	}()
+}
+
 // startThread starts the program from a thread that is confined first and ends
-// after. The goroutine never unlocks its thread: were it used again, another
-// goroutine of the host would run confined, and were the goroutine not locked,
-// the program could start from a thread that is not.
+// after.
 func (c *confinement) startThread(argv0 string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
 	done := make(chan struct{})
-	go func() {
+	throwaway(func() {
 		defer close(done)
-		runtime.LockOSThread()
 		if err = c.confine(); err == nil {
 			pid, err = syscall.ForkExec(argv0, argv, attr)
 		}
-	}()
+	})
 	<-done
 	return pid, err
 }
@@ -75,10 +97,7 @@ func threadWorks(abi int) error {
 	}
 	c := confinement{abi, nil, code, identity{os.Geteuid(), os.Getegid()}}
 	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		done <- c.confine()
-	}()
+	throwaway(func() { done <- c.confine() })
 	return <-done
 }
 
