@@ -51,7 +51,9 @@ func TestTable(t *testing.T) {
 	require.Equal(t, "| a | b | 1.50 µs | 500 ns | 3.00 | 7 | 2 |\n", report{Name: "a", Bare: "b", OursNS: 1500, BaseNS: 500, Ratio: 3, Allocs: 7, BaseAllocs: 2}.line())
 	require.Equal(t, "| a | b | 2.10 s | 45.0 ms | 46.60 |  |  |\n", report{Name: "a", Bare: "b", OursNS: 2_100_000_000, BaseNS: 45_000_000, Ratio: 46.6, slow: true}.line())
 	require.Contains(t, report{Name: "a", Bare: "b", NotHere: "no kernel for it"}.line(), "not on this machine: no kernel for it", "a row that was not measured has no numbers")
-	require.Error(t, run(nil, "", 0, time.Second, false))
+	require.ErrorContains(t, run(nil, "", 0, time.Second, false), "at least one round")
+	require.ErrorContains(t, run(nil, "", 1, 0, false), "of some time")
+	require.ErrorContains(t, run(nil, "no such row", 1, time.Second, false), "see -names")
 	require.Equal(t, 5, int(median([]int64{9, 1, 5})))
 }
 

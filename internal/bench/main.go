@@ -68,6 +68,10 @@ func main() {
 	names := flag.Bool("names", false, "print the names of the rows, and measure nothing")
 	only := flag.String("only", "", "measure only the rows whose name holds this text")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "bench: what is", flag.Arg(0)+"? See -help.")
+		os.Exit(2)
+	}
 	if *names {
 		for _, e := range entries() {
 			fmt.Println(e.name)
@@ -81,18 +85,19 @@ func main() {
 }
 
 func run(w io.Writer, only string, rounds int, span time.Duration, lines bool) error {
-	if rounds < 1 || span <= 0 {
+	chosen := slices.DeleteFunc(entries(), func(e entry) bool { return !strings.Contains(e.name, only) })
+	switch {
+	case rounds < 1 || span <= 0:
 		return errors.New("at least one round, of some time")
+	case len(chosen) == 0:
+		return fmt.Errorf("no row's name holds %q; see -names", only)
 	}
 	if !lines {
 		fmt.Fprintf(w, "%s, %d cores, %s, %s/%s, load %s; ours and bare alternated %d times.\n\n",
 			time.Now().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, load(), rounds)
 		fmt.Fprint(w, tableHead)
 	}
-	for _, e := range entries() {
-		if !strings.Contains(e.name, only) {
-			continue
-		}
+	for _, e := range chosen {
 		rep, err := e.report(rounds, span)
 		if err != nil {
 			return fmt.Errorf("%s: %w", e.name, err)
