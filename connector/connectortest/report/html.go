@@ -43,6 +43,7 @@ type entryView struct {
 	check.Result
 	Word, Class, Evidence, Transcript string
 	First, Rest                       []check.Finding
+	Same                              []check.Result // further problems with the same reason
 }
 
 // HTML returns report.html: a page without scripts that needs nothing else.
@@ -59,7 +60,7 @@ func HTML(r *check.Report, now time.Time) ([]byte, error) {
 	for _, x := range r.Results {
 		e := entry(&x)
 		if !x.Verdict.Green() {
-			v.Problems = append(v.Problems, e)
+			v.Problems = gather(v.Problems, e)
 		}
 		v.Areas = place(v.Areas, &x, e)
 	}
@@ -68,6 +69,19 @@ func HTML(r *check.Report, now time.Time) ([]byte, error) {
 		v.Areas[i].tally()
 	}
 	return page.Render(t, r.Connector+" "+r.Version+": contract report", v)
+}
+
+// gather adds a problem to a list. One that was not looked at for the same reason
+// as another one stands with that: a reader has one thing to mend.
+func gather(list []entryView, e entryView) []entryView {
+	i := slices.IndexFunc(list, func(x entryView) bool {
+		return e.Reason != "" && len(e.Findings)+len(x.Findings) == 0 && x.Reason == e.Reason && x.Verdict == e.Verdict && x.Scored == e.Scored
+	})
+	if i < 0 {
+		return append(list, e)
+	}
+	list[i].Same = append(list[i].Same, e.Result)
+	return list
 }
 
 // weight orders problems: what fails first, what is not scored last.

@@ -84,6 +84,31 @@ func TestWrite_T4(t *testing.T) {
 	require.Contains(t, page, "POST /tickets")
 }
 
+// What was not looked at for one reason is one thing to mend, and every promise of
+// it is named all the same.
+func TestOneReasonIsOneProblem(t *testing.T) {
+	r := sample()
+	r.Results = nil
+	for _, id := range []string{"cursor/complete", "cursor/terminates", "write/reads-are-safe", "leak/logs"} {
+		r.Results = append(r.Results, check.Result{Check: id, Promise: "What is promised in " + id + ".", Scored: true, Verdict: check.Inconclusive, Mode: check.InDouble,
+			Reason: "the ordinary call of get does not work"})
+	}
+	r.Results[3].Reason = "no request bore a credential"
+	text, err := report.HTML(r, now)
+	require.NoError(t, err)
+	page := string(text)
+	problems, all, ok := strings.Cut(page, "All promises")
+	require.True(t, ok)
+	require.Equal(t, 1, strings.Count(problems, "the ordinary call of get does not work"))
+	require.Contains(t, problems, "keeps 2 more from being judged")
+	require.Equal(t, 1, strings.Count(problems, "no request bore a credential"))
+	for _, x := range r.Results {
+		require.Contains(t, problems, x.Check)
+		require.Contains(t, all, x.Check)
+	}
+	require.Equal(t, 3, strings.Count(all, "the ordinary call of get does not work"), "and in full below")
+}
+
 // R10: what a real system answered is in no report.
 func TestRealAnswersAreNotKept_R10(t *testing.T) {
 	r := sample()
