@@ -2,11 +2,13 @@ package reads
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/drawbridge-sdk/drawbridge/connector"
 	"github.com/drawbridge-sdk/drawbridge/connector/connectortest/check"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
@@ -73,6 +75,9 @@ func cursors() []check.Check {
 			ID: "cursor/bound-to-query", Since: frozen, Needs: needsList, Kills: []string{"cursor-any-query"},
 			Promise: "A cursor is good for the question that it belongs to: not for other arguments, and not for another capability.",
 			Run: onCursor(func(ctx context.Context, s *check.Session, c check.Call, next string) {
+				if len(s.Lists()) == 1 && c.Sample.Other == "" && c.Sample.Empty == "" {
+					noOther(s, c)
+				}
 				other := c
 				if other.Args = c.Sample.Other; other.Args == "" {
 					other.Args = c.Sample.Empty
@@ -172,6 +177,28 @@ func onCursor(f func(ctx context.Context, s *check.Session, c check.Call, next s
 			s.Inconclusive("no listing has more than two items: let the double have at least five")
 		}
 	}
+}
+
+// noOther says why there is no second question to the only listing.
+func noOther(s *check.Session, c check.Call) {
+	if asksNothing(s.Declaration(c.Capability)) {
+		s.NotApplicable("the only listing has no arguments, and so no other question")
+		return
+	}
+	s.Inconclusive("no other question to compare with: set Sample.Other or Sample.Empty of " + c.Capability)
+}
+
+// asksNothing reports whether a listing has no arguments of its own.
+func asksNothing(d *connector.Declaration) bool {
+	var in struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(d.Input, &in) != nil {
+		return false
+	}
+	delete(in.Properties, "page_size")
+	delete(in.Properties, "cursor")
+	return len(in.Properties) == 0
 }
 
 func refused(ctx context.Context, s *check.Session, c check.Call, cursor string) {
