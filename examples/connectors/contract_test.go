@@ -15,6 +15,8 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/examples/connectors/alerts"
 	"github.com/drawbridge-sdk/drawbridge/examples/connectors/deployments"
 	"github.com/drawbridge-sdk/drawbridge/examples/connectors/first"
+	"github.com/drawbridge-sdk/drawbridge/examples/connectors/incidents"
+	"github.com/drawbridge-sdk/drawbridge/examples/connectors/incidents/double"
 	"github.com/drawbridge-sdk/drawbridge/examples/connectors/logs"
 	"github.com/drawbridge-sdk/drawbridge/examples/connectors/metrics"
 	"github.com/drawbridge-sdk/drawbridge/examples/connectors/pods"
@@ -223,6 +225,16 @@ func fixtures() map[string]connectortest.Fixture {
 				{Capability: "search_tickets", Args: `{"project":"inc"}`, Empty: `{"project":"inc","status":"closed"}`, Missing: `{"project":"nobody"}`, Denied: `{"project":"secret"}`, Other: `{"project":"inc","subject":"ticket 1"}`, Items: 6},
 				{Capability: "get_ticket", Args: `{"ticket":"INC-4821"}`, Missing: `{"ticket":"INC-9999"}`, Denied: `{"ticket":"SECRET-4820"}`, Other: `{"ticket":"INC-4822"}`},
 				{Capability: "create_incident_ticket", Args: `{"project":"inc","subject":"hello"}`, Missing: `{"project":"nobody","subject":"hello"}`, Denied: `{"project":"secret","subject":"hello"}`, Other: `{"project":"inc","subject":"goodbye"}`},
+			},
+		},
+		"incidents": {
+			New:    func() (connector.Connector, error) { return incidents.New("pagerduty") },
+			Double: func(testing.TB) connectortest.Double { return double.New() },
+			Samples: []connectortest.Sample{
+				{Capability: "get_incident", Args: `{"incident":"QINC1"}`, Bob: `{"incident":"QINC2"}`, Missing: `{"incident":"QINC404"}`, Denied: `{"incident":"QINC2"}`, Other: `{"incident":"QINC3"}`},
+				{Capability: "search_incidents", Args: `{"service":"PSVCA"}`, Bob: `{"service":"PSVCB"}`, Empty: `{"service":"PSVCA","status":"resolved"}`, Items: 7},
+				{Capability: "create_incident", Args: `{"service":"PSVCA","title":"hello"}`, Bob: `{"service":"PSVCB","title":"hello"}`, Other: `{"service":"PSVCA","title":"goodbye"}`},
+				{Capability: "acknowledge_incident", Args: `{"incident":"QINC1"}`, Bob: `{"incident":"QINC2"}`, Other: `{"incident":"QINC3"}`},
 			},
 		},
 		"first": {
