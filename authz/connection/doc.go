@@ -60,7 +60,8 @@
 // [Manager.Install] stores what nobody consents to in a browser: client
 // credentials, service accounts (RFC 7523), API keys, for a tenant or one
 // principal. [TokenExchange] (RFC 8693) makes a connection of its own for each
-// caller. Their access tokens are kept in the store, so that all processes share
+// caller; what was exchanged through one client, or for an agent that acts for the
+// user, is used for no other. Their access tokens are kept in the store, so that all processes share
 // them. The provider sees one account for everybody whom an installed one serves:
 // what each may reach is the policy's to say.
 //

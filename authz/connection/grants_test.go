@@ -282,3 +282,64 @@ func TestInstallRefuses_C4(t *testing.T) {
 		require.ErrorIs(t, err, toolresult.InvalidInput, "an account of a user is what the provider says, never what was typed")
 	})
 }
+
+// H2-61 C6: what was exchanged for one client's token, or for somebody who acts for
+// the user, serves no other: the issuer has limited it to what that one may do.
+func TestExchangedForOneClient_H2_61_C6(t *testing.T) {
+	bubble(t, setup{provider: func(p *connection.Provider) {
+		exchange("", nil)(p)
+		p.Subject = func(_ context.Context, a authz.Principal) (connection.Subject, error) {
+			id := a.Identity()
+			name := "inbound-" + id.Client
+			if id.Delegation != nil {
+				name += "-" + id.Delegation.Actor
+			}
+			return connection.Subject{Token: func() string { return name }}, nil
+		}
+	}}, func(t *testing.T, w *world) {
+		id := w.alice.Identity()
+		callers := map[string]authz.Principal{}
+		for name, change := range map[string]func(){
+			"desk":       func() { id.Client = "desk" },
+			"cli":        func() { id.Client = "cli" },
+			"desk-agent": func() { id.Client, id.Delegation = "desk", &authz.Delegation{Actor: "agent", Scopes: id.Scopes} },
+		} {
+			id = w.alice.Identity()
+			change()
+			p, err := w.host.Principal(id)
+			require.NoError(t, err)
+			callers[name] = p
+			w.as.AddSubject("inbound-"+name, authserver.User{ID: name})
+		}
+		use := func(name string) string {
+			w.alice = callers[name]
+			token, err := w.use(w.m)
+			require.NoError(t, err)
+			got, ok := w.as.Active(token)
+			require.True(t, ok)
+			return got.User.ID
+		}
+		for _, name := range []string{"desk", "desk-agent", "cli", "desk"} {
+			require.Equal(t, name, use(name))
+		}
+		before := w.as.Count("token")
+		require.Equal(t, "desk", use("desk"))
+		require.Equal(t, before, w.as.Count("token"), "the control: for the same one it is kept")
+
+		w.alice = callers["desk"]
+		r, err := w.resolve(w.m, "read")
+		require.NoError(t, err)
+		require.Equal(t, "desk-agent", use("desk-agent"), "while a call of the other runs")
+		token, err := w.apply(w.m, r.Handle)
+		require.NoError(t, err)
+		got, _ := w.as.Active(token)
+		require.Equal(t, "desk", got.User.ID)
+
+		w.as.Fail(authserver.Fault{Endpoint: "token", Before: true, Status: 400, Body: `{"error":"invalid_grant"}`})
+		w.alice = callers["cli"]
+		_, err = w.use(w.m)
+		require.Error(t, err, "never the other's token instead")
+		w.as.Recover()
+		require.Equal(t, "desk", use("desk"), "and the other is not kept waiting")
+	})
+}

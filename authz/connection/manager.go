@@ -69,7 +69,7 @@ type Manager struct {
 
 	mu      sync.Mutex
 	closed  bool
-	flights map[memoryKey]*flight
+	flights map[flightKey]*flight
 	uses    map[credential.Handle]*use
 	links   map[linkKey]Link
 	running sync.WaitGroup
@@ -81,7 +81,7 @@ var _ credential.BrokerWithRejection = (*Manager)(nil)
 // provider's profile being whole. opts may be nil.
 func New(store Store, keys *credential.Keyring, providers []*Provider, opts *Options) (*Manager, error) {
 	m := &Manager{store: store, keys: keys, providers: map[string]*provider{},
-		flights: map[memoryKey]*flight{}, uses: map[credential.Handle]*use{}, links: map[linkKey]Link{}}
+		flights: map[flightKey]*flight{}, uses: map[credential.Handle]*use{}, links: map[linkKey]Link{}}
 	if opts != nil {
 		m.opts = *opts
 	}

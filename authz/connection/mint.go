@@ -2,7 +2,11 @@ package connection
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
@@ -55,6 +59,37 @@ func (m *Manager) exchange(ctx context.Context, prov *provider, form url.Values,
 	form.Set("subject_token_type", s.Type)
 	form.Set("requested_token_type", typeAccess)
 	return end, nil
+}
+
+// seen is a record as p may use it. A token that was exchanged for what one client
+// showed, or for somebody who acts for the user, is not another's: the issuer has
+// limited it to what that one may do, and the provider takes whoever sends it for
+// that one. It is then as if there were none.
+func (m *Manager) seen(rec Record, p authz.Principal) Record {
+	prov := m.providers[rec.Provider]
+	if prov == nil || prov.Grant != TokenExchange {
+		return rec
+	}
+	if whose := shownBy(p); rec.For != whose {
+		rec = rec.Clone()
+		rec.For, rec.Access, rec.Expires, rec.RefreshAt = whose, nil, time.Time{}, time.Time{}
+		rec.RetryAt, rec.Failures = time.Time{}, 0 // it was the other one who was refused
+	}
+	return rec
+}
+
+// shownBy is a digest of what tells the tokens of one user apart at the first hop.
+func shownBy(p authz.Principal) string {
+	id := p.Identity()
+	slices.Sort(id.Scopes)
+	parts := []any{id.Client, id.Scopes}
+	if d := id.Delegation; d != nil {
+		slices.Sort(d.Scopes)
+		parts = append(parts, d.Actor, d.Run, d.Scopes)
+	}
+	text, _ := json.Marshal(parts) // of texts: it cannot fail
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // fits reports whether an answer is what was asked for. An exchange must say

@@ -28,6 +28,12 @@ const (
 	rejectEvery   = 5 * time.Minute        // a rejection replaces an access token this often at most
 )
 
+// flightKey is what one renewal is for.
+type flightKey struct {
+	memoryKey
+	whose string
+}
+
 // flight is one renewal in this process, which all who need it wait for.
 type flight struct {
 	done chan struct{}
@@ -47,7 +53,7 @@ func (m *Manager) access(ctx context.Context, tenant, id string, p authz.Princip
 
 // ready is access for a record that was just read.
 func (m *Manager) ready(ctx context.Context, rec Record, p authz.Principal) (Record, token.Secret, error) {
-	if !due(&rec, time.Now()) || !rec.State.Usable() {
+	if rec = m.seen(rec, p); !due(&rec, time.Now()) || !rec.State.Usable() {
 		return m.open(rec)
 	}
 	next, err := m.renew(ctx, rec, p)
@@ -103,7 +109,7 @@ func rejected(r *Record) bool { return !r.Rejected.IsZero() && r.Rejected.Equal(
 // renew waits for the one renewal of this process, or starts it. It ends with
 // ctx; the renewal does not.
 func (m *Manager) renew(ctx context.Context, rec Record, p authz.Principal) (Record, error) {
-	key := keyOf(rec)
+	key := flightKey{keyOf(rec), rec.For}
 	m.mu.Lock()
 	f := m.flights[key]
 	if f == nil && m.closed {
@@ -126,7 +132,7 @@ func (m *Manager) renew(ctx context.Context, rec Record, p authz.Principal) (Rec
 }
 
 // fly runs one renewal. Whatever becomes of it, nobody waits for ever.
-func (m *Manager) fly(ctx context.Context, key memoryKey, f *flight, p authz.Principal) {
+func (m *Manager) fly(ctx context.Context, key flightKey, f *flight, p authz.Principal) {
 	defer func() {
 		m.mu.Lock()
 		delete(m.flights, key)
@@ -141,7 +147,7 @@ func (m *Manager) fly(ctx context.Context, key memoryKey, f *flight, p authz.Pri
 
 // settle brings a connection to where its access token can be used: it renews
 // it, or finds that somebody else did. It never sends before it holds the lease.
-func (m *Manager) settle(ctx context.Context, key memoryKey, p authz.Principal) (Record, error) {
+func (m *Manager) settle(ctx context.Context, key flightKey, p authz.Principal) (Record, error) {
 	for wait := pollFirst; ; wait = min(2*wait, pollMost) {
 		rec, err := m.store.Get(ctx, key.tenant, key.id)
 		if err == nil {
@@ -150,6 +156,7 @@ func (m *Manager) settle(ctx context.Context, key memoryKey, p authz.Principal) 
 		if err != nil {
 			return Record{}, missing(err)
 		}
+		rec = m.seen(rec, p)
 		now := time.Now()
 		switch {
 		case rec.State == Reauthorize:
@@ -392,7 +399,7 @@ func (m *Manager) late(ctx context.Context, prov *provider, held Record, a *toke
 			return Record{}, false, missing(err)
 		case now.Attempt == held.Lease.Attempt:
 			return now, false, nil // it was stored after all
-		case now.Generation != held.Generation || now.Tokens != held.Tokens || !now.State.Usable():
+		case now.Generation != held.Generation || now.Tokens != held.Tokens || now.For != held.For || !now.State.Usable():
 			m.discard(ctx, prov, now, a)
 			return Record{}, true, nil
 		}

@@ -30,6 +30,10 @@ type Record struct {
 	// field; empty if there is none.
 	Access, Refresh []byte
 
+	// For says for whom an exchanged access token is, beside the owner: through
+	// which client, acting as whom, with which scopes. "" of other grants.
+	For string `json:",omitempty"`
+
 	Lease    Lease
 	Attempt  string        // the refresh that made the tokens; "" for the first ones
 	Lifetime time.Duration // that the provider last reported; 0 if it never did
