@@ -153,7 +153,7 @@ func (d *desk) signIn(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this link is not good, or was used", http.StatusForbidden)
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: deskCookie, Value: d.session, Path: "/approvals/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: deskCookie, Value: d.session, Path: "/approvals/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	http.Redirect(w, r, d.to, http.StatusSeeOther)
 }

@@ -52,7 +52,7 @@ func (s *story) approval(ctx context.Context) error {
 	s.facts.Approval = approved{Asked: true, Given: answer.Given(), How: s.ask.how(), Rendering: q.Rendering, Digest: short(q.Statement.Digest()), Script: s.ask.mode == "script"}
 	if !answer.Given() {
 		s.refused("the ticket", "a person said no ("+s.ask.how()+")")
-		return nil
+		return s.declined(ctx)
 	}
 	s.out.line("%s by %s", s.out.paint(good, "approved"), s.ask.how())
 	other, err := s.call(ctx, caller, create, alr.OperationKey, ticket(subject+"!"))
@@ -61,6 +61,18 @@ func (s *story) approval(ctx context.Context) error {
 	}
 	s.refused("the same ticket with one more character", string(toolresult.Code(other.Err()))+": one approval is for these bytes")
 	s.must(other.Err() != nil && other.Effect.Disposition == toolresult.EffectNone, "an approval is for what was shown")
+	return nil
+}
+
+// declined shows that a no stays one.
+func (s *story) declined(ctx context.Context) error {
+	r, err := s.call(ctx, caller, create, alr.OperationKey, ticket(subject))
+	if err != nil {
+		return err
+	}
+	s.refused("the same ticket, asked for again", string(toolresult.Code(r.Err())))
+	s.must(toolresult.Code(r.Err()) == toolresult.ApprovalInvalid && r.Effect.Disposition == toolresult.EffectNone, "a person's no stays one")
+	s.must(s.w.created() <= 0, "nothing was created")
 	return nil
 }
 
