@@ -23,6 +23,9 @@ func (s *story) beginning(ctx context.Context) error {
 	s.out.heading(fmt.Sprintf("%s: is %s slow, and why?", alr.AlertID, alr.Service))
 	s.out.line("%s is on call. An agent works for him: it reads six systems and opens one ticket in a seventh. Watch what it is given, what it is refused, what it admits not to know, and what becomes of the ticket when its process is killed in the middle.", caller)
 	s.facts.Database = s.w.state.database
+	if s.w.real.is("tickets") && s.w.state.drop {
+		s.out.line("(Without -state the ledger ends with this run: another run could not know of its ticket.)")
+	}
 	left, err := s.left(ctx)
 	if err != nil || len(left) == 0 {
 		return err

@@ -113,7 +113,7 @@ var meanings = map[string]string{
 	"connection_required": "no account was connected: before bob consented, and after he was disconnected",
 	"approval_required":   "a person had to see the ticket first",
 	"approval_invalid":    "a person said no to this change",
-	sandboxed:             "this machine could not hold the sandbox, so nothing was computed from the samples",
+	sandboxed:             "the analysis did not run on this machine, so nothing was computed from the samples",
 }
 
 // report is the diagnosis that the run supports: observations, one hypothesis

@@ -62,6 +62,7 @@ func tellWith(t *testing.T, in io.Reader, args ...string) (said, page string) {
 	for _, leak := range []string{alr.Canary, alr.TicketKey, "readertoken", "tok_secret", deploymentsKey, clientSecret} {
 		require.NotContains(t, out.String()+string(text), leak)
 	}
+	require.NotRegexp(t, `(access|refresh|code|grant)-[0-9A-Z]{16,}`, out.String()+string(text), "no token of the authorization server's")
 	require.NotRegexp(t, `(^|[^0-9])7\.77([^0-9]|$)`, out.String()+string(text), "the other tenant's latency; 19:23:37.777 is a time")
 	return out.String(), string(text)
 }

@@ -47,8 +47,10 @@ func (p *printer) erase() {
 func (p *printer) draw() {
 	if p.live && p.doing != "" {
 		const frames = "|/-\\"
-		for_ := time.Since(p.since)
-		fmt.Fprintf(p.w, "\r\x1b[K%c [%d/%d] %s  %.1fs", frames[int(for_/(100*time.Millisecond))%len(frames)], p.act, acts, p.doing, for_.Seconds())
+		took := time.Since(p.since)
+		line := []rune(fmt.Sprintf("%c [%d/%d] %s", frames[int(took/(100*time.Millisecond))%len(frames)], p.act, acts, p.doing))
+		line = line[:min(len(line), 70)] // a line that is broken could not be erased
+		fmt.Fprintf(p.w, "\r\x1b[K%s  %.1fs", string(line), took.Seconds())
 	}
 }
 

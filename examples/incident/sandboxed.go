@@ -14,6 +14,7 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/sandbox"
 	"github.com/drawbridge-sdk/drawbridge/sandbox/process"
 	"github.com/drawbridge-sdk/drawbridge/skill"
+	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
 //go:embed sandbox.yaml
@@ -70,6 +71,10 @@ func analyse(ctx context.Context, self process.Self, points []point, outside str
 		return nil, err
 	}
 	x, err := process.New(&process.Options{Self: self})
+	if toolresult.Code(err) == toolresult.Unsupported {
+		a.Why = "programs are confined on Linux only, so nothing was started"
+		return a, nil
+	}
 	if err != nil {
 		return nil, err
 	}
