@@ -296,17 +296,56 @@ func (r *run) answer(ctx context.Context, call *connector.Call, k *command, res 
 	return out, nil
 }
 
-// data is what was printed, as one strict JSON text without the secrets.
+// data is what was printed, as one strict JSON text without the secrets. Each text
+// in it is looked at as it is read: a program may write a slash or a letter in any
+// of the ways that JSON knows.
 func (r *run) data() (json.RawMessage, error) {
-	text := []byte(r.redact(r.out.String()))
-	if _, err := strictjson.Parse(text); err != nil {
+	v, err := strictjson.Parse(r.out.Bytes())
+	if err != nil {
 		return nil, toolresult.WrapError(toolresult.ProviderError, "the program did not print one JSON text", err)
 	}
 	var b bytes.Buffer
-	if err := json.Compact(&b, text); err != nil {
+	if clean, changed := r.without(v); changed {
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(clean); err != nil {
+			return nil, toolresult.WrapError(toolresult.ProviderError, "the program did not print one JSON text", err)
+		}
+		return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	}
+	if err := json.Compact(&b, r.out.Bytes()); err != nil {
 		return nil, toolresult.WrapError(toolresult.ProviderError, "the program did not print one JSON text", err)
 	}
 	return b.Bytes(), nil
+}
+
+// without returns a value without the secrets, and whether there was one.
+func (r *run) without(v any) (any, bool) {
+	switch v := v.(type) {
+	case string:
+		s := r.redact(v)
+		return s, s != v
+	case json.Number:
+		if s := r.redact(v.String()); s != v.String() {
+			return s, true // a secret of digits
+		}
+	case []any:
+		changed := false
+		for i := range v {
+			e, c := r.without(v[i])
+			v[i], changed = e, changed || c
+		}
+		return v, changed
+	case map[string]any:
+		out, changed := make(map[string]any, len(v)), false
+		for name, e := range v {
+			value, c := r.without(e)
+			key := r.redact(name)
+			out[key], changed = value, changed || c || key != name
+		}
+		return out, changed
+	}
+	return v, false
 }
 
 // failed is the error for an exit code. A cause that is a stranger's text stays
