@@ -29,6 +29,7 @@ import (
 // A desk serves notes, which are read as tools, resources and prompts, and may
 // be changed.
 type desk struct {
+	asked      int // how often the policy was
 	inv        *connector.Invoker
 	host       *authz.Authority
 	alice, bob authz.Principal
@@ -108,6 +109,7 @@ func (d *desk) hide(what string, hidden bool) {
 func (d *desk) decide(r *authz.Request) (authz.Decision, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.asked++
 	who := r.Principal.Key().Subject
 	if d.hidden[who+" "+r.Action.Capability] || r.Purpose == authz.Approve && who != d.approver {
 		return authz.Decision{Verdict: authz.Deny, Revision: "r1"}, nil

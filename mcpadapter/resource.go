@@ -32,7 +32,8 @@ const ResultMeta = "drawbridge.dev/result"
 type Resource struct {
 	// URI is that of the resource, such as "runbook://start", or a template of
 	// RFC 6570 whose variables are arguments of the capability, such as
-	// "runbook://{service}". A variable stands for one segment.
+	// "runbook://{service}". A variable stands for one segment. What a template
+	// stands for has at most 512 bytes.
 	URI string
 
 	// Capability is the name of the capability. It has to read; a change is
@@ -120,8 +121,12 @@ func (r *resource) arguments(uri string) (json.RawMessage, bool) {
 	return text, err == nil
 }
 
-// maxURI bounds a URI, in bytes.
-const maxURI = 2048
+// maxURI bounds a URI, in bytes. One that is held against templates is shorter:
+// the time that takes grows with the square of the length.
+const (
+	maxURI       = 2048
+	maxTemplated = 512
+)
 
 // find returns the resource that a URI belongs to.
 func (a *Adapter) find(uri string) (*resource, json.RawMessage) {
@@ -131,7 +136,7 @@ func (a *Adapter) find(uri string) (*resource, json.RawMessage) {
 	for _, templates := range []bool{false, true} {
 		for i := range a.resources {
 			r := &a.resources[i]
-			if (r.template != nil) != templates {
+			if (r.template != nil) != templates || templates && len(uri) > maxTemplated {
 				continue
 			}
 			if args, ok := r.arguments(uri); ok {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
@@ -27,7 +28,8 @@ type listener struct {
 	end    context.CancelFunc // nil for a connection
 }
 
-// add lets a session hear of resources. It reports whether there is a service.
+// add lets a session hear of resources. It reports whether there is a service, and
+// room.
 func (s *streams) add(session *mcp.ServerSession, l *listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,6 +38,9 @@ func (s *streams) add(session *mcp.ServerSession, l *listener) bool {
 	}
 	if known := s.by[session]; known != nil && l.end == nil {
 		for uri := range l.uris {
+			if !known.uris[uri] && len(known.uris) >= maxSubscriptions {
+				return false
+			}
 			known.uris[uri] = true
 		}
 		known.who = l.who
@@ -124,6 +129,26 @@ func (a *Adapter) mayHear(ctx context.Context, who authz.Principal, uri string) 
 	return err == nil && ok
 }
 
+// heard are those of the URIs that a caller may hear of, each once. The policy is
+// asked once, and no more of them are looked at than one stream may have.
+func (a *Adapter) heard(ctx context.Context, who authz.Principal, uris []string) (out []string) {
+	seen, err := a.seen(ctx, who)
+	if err != nil {
+		return nil
+	}
+	for _, uri := range uris[:min(len(uris), maxSubscriptions)] {
+		if slices.Contains(out, uri) {
+			continue
+		}
+		if r, _ := a.find(uri); r != nil {
+			if _, ok := seen[r.Capability]; ok {
+				out = append(out, uri)
+			}
+		}
+	}
+	return out
+}
+
 // send lets a notification out to those who may have it.
 func (a *Adapter) send(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
@@ -151,12 +176,9 @@ func (a *Adapter) listen(ctx context.Context, s *mcp.Server, req *mcp.Subscripti
 		return next(ctx) // says what is wrong
 	}
 	l := &listener{who: who, server: s, uris: map[string]bool{}}
-	var uris []string
-	for _, uri := range req.Params.Notifications.ResourceSubscriptions {
-		if len(uris) < maxSubscriptions && !l.uris[uri] && a.mayHear(ctx, who, uri) {
-			uris = append(uris, uri)
-			l.uris[uri] = true
-		}
+	uris := a.heard(ctx, who, req.Params.Notifications.ResourceSubscriptions)
+	for _, uri := range uris {
+		l.uris[uri] = true
 	}
 	req.Params.Notifications.ResourceSubscriptions = uris
 	if end := who.Identity().Expires; !end.IsZero() {
@@ -175,7 +197,8 @@ func (a *Adapter) listen(ctx context.Context, s *mcp.Server, req *mcp.Subscripti
 	return next(ctx)
 }
 
-// maxSubscriptions bounds what one stream wants to hear of.
+// maxSubscriptions bounds what one stream wants to hear of; what it names beyond
+// that is not looked at.
 const maxSubscriptions = 1000
 
 // subscribe serves resources/subscribe, for connections that stay.
@@ -187,7 +210,9 @@ func (a *Adapter) subscribe(ctx context.Context, s *mcp.Server, req *mcp.Subscri
 	if req.Params == nil || !a.mayHear(ctx, who, req.Params.URI) {
 		return nil, noResource(uriOf(req.Params))
 	}
-	a.streams.add(req.Session, &listener{who: who, server: s, uris: map[string]bool{req.Params.URI: true}})
+	if !a.streams.add(req.Session, &listener{who: who, server: s, uris: map[string]bool{req.Params.URI: true}}) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no room for a further subscription"}
+	}
 	return next(ctx)
 }
 
