@@ -106,7 +106,7 @@ func run(ctx context.Context, self process.Self, args []string, in io.Reader, ou
 	if err != nil {
 		return err
 	}
-	w, err := open(ctx, f.real, f.where, command == oneCall)
+	w, err := open(ctx, f.real, f.where, command == "")
 	if err != nil {
 		return err
 	}

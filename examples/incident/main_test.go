@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -89,7 +90,27 @@ func told(t *testing.T, args ...string) (said, page string) {
 	for _, want := range []string{"INC-4821 was created once", "cause_needs_more", "rollout complete", "runbook owner", "recorded before it was sent", "incident-capabilities-v42", "(no person looked)"} {
 		require.Contains(t, page, want)
 	}
+	require.Equal(t, findingsOfTheCase, findingsOn(page))
 	return said, page
+}
+
+// findingsOfTheCase are the same whatever systems were asked.
+var findingsOfTheCase = []string{
+	"hypothesis. The rollout may have caused timeouts of payment-client: it came shortly before. That is all that is known.",
+	"observation. The rollout of v1.42.0 was complete at 2026-04-29T02:35:00Z.",
+	"observation. P95 was 0.21 s, passed one second at 02:37:30Z and reached 2.1 s.",
+	"observation. Lines of payment-client that timed out, in the page of the log that was read: 1.",
+}
+
+// findingsOn are the claims of a page, but for that of the sandbox, which not
+// every machine can hold.
+func findingsOn(page string) (out []string) {
+	for _, m := range regexp.MustCompile(`<p><strong>((?:observation|hypothesis|conclusion)\.)</strong> (.*?)(?: It is wrong if.*)?</p>`).FindAllStringSubmatch(page, -1) {
+		if !strings.Contains(m[2], "computed in a sandbox") {
+			out = append(out, m[1]+" "+m[2])
+		}
+	}
+	return out
 }
 
 // X1: the case from one command; W4: a process that is killed between the

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"html"
 	"io"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drawbridge-sdk/drawbridge/connector"
 	"github.com/drawbridge-sdk/drawbridge/examples/internal/providers"
 	"github.com/drawbridge-sdk/drawbridge/internal/alr"
 	"github.com/drawbridge-sdk/drawbridge/internal/peers"
@@ -201,6 +203,28 @@ func TestTheTerminal(t *testing.T) {
 	plain := &printer{w: &out, live: true}
 	require.Equal(t, "no", plain.paint(bad, "no"), "NO_COLOR")
 	require.False(t, newPrinter(&out).live, "a pipe is no terminal")
+}
+
+// M1: served to an MCP client of one's own, every system answers, and the
+// profile narrows who works under it.
+func TestServe_M1_L6(t *testing.T) {
+	t.Parallel()
+	f, err := parse(nil)
+	require.NoError(t, err)
+	w, err := open(t.Context(), f.real, f.where, false)
+	require.NoError(t, err)
+	defer w.Close()
+	for user, want := range map[string]int{caller: 7, approver: 11} {
+		who, err := w.Principal(user)
+		require.NoError(t, err)
+		all, err := w.Invoker.Visible(t.Context(), &connector.VisibleRequest{Principal: who, Profile: w.options().Profile(t.Context(), who)})
+		require.NoError(t, err)
+		require.Len(t, all, want, user)
+		args, err := json.Marshal(rollouts().args)
+		require.NoError(t, err)
+		r := w.Invoker.Invoke(t.Context(), &connector.InvokeRequest{Principal: who, Capability: rollouts().tool, Arguments: args})
+		require.NoError(t, r.Err(), "nobody could connect an account here")
+	}
 }
 
 // The wire holds one answer back, and passes everything else on.

@@ -98,8 +98,8 @@ type world struct {
 	*host.Host
 	state    *state
 	caps     *capabilities
-	accounts *accounts // nil if deployments are a real system's, which has a key
-	wire     *wire     // the way to the ticket system; nil in a process that only creates the ticket
+	accounts *accounts // nil without the story, and if deployments are a real system's
+	wire     *wire     // the way to the ticket system; nil without the story
 	servers  []*server
 	embedded []counted
 	redmine  *providers.Redmine // nil if the tickets are a real system's
@@ -108,9 +108,9 @@ type world struct {
 	tickets  string // the URL of the ticket system, as connectors see it
 }
 
-// open opens everything. A process that is only there to make one call has the
-// same connectors and rules, and no part of the story.
-func open(ctx context.Context, r *real, at where, oneCall bool) (_ *world, err error) {
+// open opens everything. The wire and the authorization server are parts of the
+// story: without it, systems are reached as they are, and with the host's keys.
+func open(ctx context.Context, r *real, at where, story bool) (_ *world, err error) {
 	w := &world{versions: map[string]string{mcpadapter.StatusTool: "drawbridge"}, real: r}
 	defer func() {
 		if err != nil {
@@ -126,7 +126,7 @@ func open(ctx context.Context, r *real, at where, oneCall bool) (_ *world, err e
 		*r.patience = 5 * time.Second
 	}
 	for _, s := range systems(*r.patience) {
-		way, err := w.way(s, oneCall)
+		way, err := w.way(s, story)
 		if err != nil {
 			return nil, err
 		}
@@ -203,9 +203,9 @@ func (w *world) Close() error {
 }
 
 // way is how a system is reached: a real one by its URL, an embedded one here.
-// In front of the tickets is the wire, and in front of embedded deployments an
-// authorization server.
-func (w *world) way(s system, oneCall bool) (_ host.System, err error) {
+// In the story, the wire is in front of the tickets, and an authorization server
+// in front of embedded deployments.
+func (w *world) way(s system, story bool) (_ host.System, err error) {
 	s.URL = strings.TrimSuffix(*w.real.urls[s.Endpoint], "/")
 	if s.URL != "" {
 		if *w.real.keys != "" && s.Key != "" {
@@ -220,7 +220,7 @@ func (w *world) way(s system, oneCall bool) (_ host.System, err error) {
 		s.Provider = s.embedded
 	}
 	switch {
-	case oneCall:
+	case !story:
 	case s.Endpoint == "tickets":
 		w.redmine, _ = s.Provider.(*providers.Redmine)
 		if w.wire, err = newWire(s.Provider, s.URL); err != nil {
