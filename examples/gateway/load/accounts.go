@@ -74,25 +74,30 @@ func (a *accounts) connect(ctx context.Context, name, tenant, connectionID strin
 	return err
 }
 
-// reconnect consents again, if the person's connection is over.
-func (a *accounts) reconnect(ctx context.Context, name, tenant string) error {
+// reconnect consents again, if the person's connection is over. Otherwise it says
+// how it is, unless somebody else was first.
+func (a *accounts) reconnect(ctx context.Context, name, tenant string, since time.Time) (states string, err error) {
 	a.mu.Lock() // one at a time: it happens when a replica was killed inside a refresh
 	defer a.mu.Unlock()
+	if times := a.again[name]; len(times) > 0 && times[len(times)-1].After(since) {
+		return "", nil
+	}
 	p, err := a.who.Principal(authz.Identity{Tenant: tenant, Issuer: a.issuer, Subject: name})
 	if err != nil {
-		return err
+		return "", err
 	}
 	list, err := a.m.Connections(ctx, p)
 	if err != nil {
-		return err
+		return "", err
 	}
 	for _, c := range list {
 		if c.State == connection.Reauthorize {
 			a.again[name] = append(a.again[name], time.Now())
-			return a.connect(ctx, name, tenant, c.ID)
+			return "", a.connect(ctx, name, tenant, c.ID)
 		}
+		states += string(c.State) + " "
 	}
-	return nil
+	return states, nil
 }
 
 func (a *accounts) consents(name string) int {

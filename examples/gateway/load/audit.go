@@ -18,8 +18,8 @@ import (
 
 // books are what clients were told.
 type books struct {
-	reads, refused, repeated, unavailable atomic.Int64
-	crossed, wrong                        atomic.Int64
+	reads, refused, repeated, unavailable, hasty, late atomic.Int64
+	crossed, wrong                                     atomic.Int64
 
 	mu      sync.Mutex
 	changes []*change
@@ -69,14 +69,8 @@ func (g *game) audit(ctx context.Context, r *report, dir string) error {
 	if err := g.settle(ctx); err != nil {
 		return err
 	}
-	for _, p := range slices.Clone(g.fleet.all) {
-		select {
-		case <-p.done:
-		default:
-			if err := g.fleet.retire(ctx, p); err != nil {
-				return err
-			}
-		}
+	if err := g.fleet.end(ctx); err != nil {
+		return err
 	}
 	g.changes(r)
 	g.refreshes(r)
@@ -193,7 +187,8 @@ func (g *game) figures(r *report) {
 	b := &g.books
 	r.Reads, r.Refused, r.Replays, r.Unavailable = b.reads.Load(), b.refused.Load(), b.repeated.Load(), b.unavailable.Load()
 	r.CrossPrincipal, r.Wrong, r.First = b.crossed.Load(), b.wrong.Load(), b.first
-	r.Excused = b.excuses
+	r.Excused, r.Hasty = b.excuses, b.hasty.Load()
+	r.Late = b.late.Load()
 	r.Killed, r.Unclean = len(g.fleet.kills), g.fleet.unfit
 	r.Releases = map[string]int64{}
 	for _, p := range g.fleet.all {

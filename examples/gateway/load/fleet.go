@@ -131,6 +131,21 @@ func (f *fleet) retire(ctx context.Context, p *process) error {
 	return ctx.Err()
 }
 
+// end ends what runs, in order and all at once.
+func (f *fleet) end(ctx context.Context) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(f.all))
+	for i, p := range f.all {
+		select {
+		case <-p.done:
+		default:
+			wg.Go(func() { errs[i] = f.retire(ctx, p) })
+		}
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
 // kill kills a replica, as a machine that burns does.
 func (f *fleet) kill(p *process) error {
 	f.mu.Lock()

@@ -30,7 +30,7 @@ func TestRolloutUnderLoad_A8_C3_W3_W4_M7_R10(t *testing.T) {
 
 // The control: a provider that does wrong on purpose, in each of the ways, is seen.
 func TestAuditCanFail(t *testing.T) {
-	r, err := play(t.Context(), t, config{span: 4 * time.Second, people: 4, seed: 1, store: "sqlite", control: controls, calm: true})
+	r, err := play(t.Context(), t, config{span: 3 * time.Second, people: 4, seed: 1, store: "sqlite", control: controls, calm: true})
 	require.NoError(t, err)
 	require.Positive(t, r.Doubled, "%+v", r)
 	require.Positive(t, r.Lost, "%+v", r)

@@ -61,8 +61,13 @@ func (p *person) call(ctx context.Context, a *agent, revision, tool, key string,
 	}
 	p.g.books.answered(tool, time.Since(began))
 	if e.code() == "CONNECTION_REQUIRED" {
-		if err := p.g.desk.reconnect(ctx, p.name, tenant(p.n)); err != nil && ctx.Err() == nil {
+		switch states, err := p.g.desk.reconnect(ctx, p.name, tenant(p.n), began); {
+		case err != nil && ctx.Err() == nil:
 			p.g.books.blame(&p.g.books.wrong, "%s could not consent again: %v", p.name, err)
+		case err == nil && states != "" && p.g.world.Expired(p.name, began):
+			p.g.books.late.Add(1) // the access token ended on its way; reads are repeated with the next one, changes are not
+		case err == nil && states != "":
+			p.g.books.blame(&p.g.books.wrong, "%s is told to connect an account, which is %s: %s", p.name, states, e.Error.Message)
 		}
 	}
 	return e

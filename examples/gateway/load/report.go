@@ -28,7 +28,9 @@ type report struct {
 	Changes     int   `json:"changes"`
 	Applied     int   `json:"applied"`
 	Vanished    int   `json:"changes_unanswered"` // of which some call was not answered
-	Replays     int64 `json:"replays"`            // repeated with the same key after they were done
+	Hasty       int64 `json:"given_up_early"`     // calls whose client did not wait for the answer
+	Late        int64 `json:"token_ended_on_the_way"`
+	Replays     int64 `json:"replays"` // repeated with the same key after they were done
 	Lost        int   `json:"lost"`
 	Doubled     int   `json:"doubled"`
 	Misreported int   `json:"misreported"`

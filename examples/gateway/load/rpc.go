@@ -26,7 +26,7 @@ type envelope struct {
 		OperationID string `json:"operation_id"`
 	}
 	NextCursor string `json:"next_cursor"`
-	Error      *struct{ Code string }
+	Error      *struct{ Code, Message string }
 }
 
 func (e *envelope) code() string {
@@ -34,6 +34,13 @@ func (e *envelope) code() string {
 		return ""
 	}
 	return e.Error.Code
+}
+
+func (e *envelope) message() string {
+	if e.Error == nil {
+		return ""
+	}
+	return e.Error.Message
 }
 
 // message is an answer of JSON-RPC.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -31,7 +33,7 @@ func (p *person) write(ctx context.Context) {
 		c := &change{person: p, key: p.key(i), args: map[string]any{"project": "inc", "subject": p.subject(p.key(i))}}
 		p.g.books.open(c)
 		for ctx.Err() == nil && !c.settled() {
-			c.step(ctx, a)
+			c.hasty(ctx, a, dice)
 			if !c.settled() {
 				pause(ctx, time.Duration(50+dice.IntN(200))*time.Millisecond)
 			}
@@ -41,6 +43,22 @@ func (p *person) write(ctx context.Context) {
 		}
 		pause(ctx, time.Duration(dice.IntN(150))*time.Millisecond)
 	}
+}
+
+// hasty is a step of somebody who does not always wait for the answer: what was
+// asked goes on, or not, and the next step asks another replica about it.
+func (c *change) hasty(ctx context.Context, a *agent, dice *rand.Rand) {
+	if dice.IntN(10) == 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(1+dice.IntN(150))*time.Millisecond)
+		defer cancel()
+		defer func() {
+			if ctx.Err() != nil {
+				c.person.g.books.hasty.Add(1)
+			}
+		}()
+	}
+	c.step(ctx, a)
 }
 
 func (c *change) settled() bool { return c.told == "applied" || c.told == "not_applied" }
@@ -69,8 +87,8 @@ func (c *change) step(ctx context.Context, a *agent) {
 	c.hear(e, looked)
 }
 
-// hear takes in what an answer says about the change. What a look-up says is final,
-// and so is that a call did not happen, unless it may go out under the same key.
+// hear takes in what an answer says about the change. That it did not happen is
+// final: whoever still wants it takes another key.
 func (c *change) hear(e *envelope, looked bool) {
 	b := &c.person.g.books
 	switch e.Effect.Disposition {
@@ -90,15 +108,15 @@ func (c *change) hear(e *envelope, looked bool) {
 		c.told = "unknown"
 	case "not_applied":
 		b.excuse(e.code())
-		switch e.code() {
-		case "PROVIDER_UNAVAILABLE", "CONNECTION_REQUIRED", "AUTHENTICATION_REQUIRED": // nothing left: the same key goes on
-			if !looked && c.attempts < 20 {
-				return
-			}
-		}
 		c.told = "not_applied"
+	case "none":
+		if slices.Contains(excuses, e.code()) { // it could not be found out now
+			b.excuse(e.code())
+			return
+		}
+		fallthrough
 	default: // a look-up of what is not there, or an answer about nothing
-		b.blame(&b.wrong, "%s, %s: %s with the effect %q", c.person.name, c.key, e.code(), e.Effect.Disposition)
+		b.blame(&b.wrong, "%s, %s: %s with the effect %q, looked up: %v: %s", c.person.name, c.key, e.code(), e.Effect.Disposition, looked, e.message())
 		c.told, c.operation = "", ""
 	}
 }
@@ -107,7 +125,7 @@ func (c *change) hear(e *envelope, looked bool) {
 func (c *change) repeat(ctx context.Context, a *agent) {
 	c.attempts++
 	e := c.person.call(ctx, a, modern, "create_incident_ticket", c.key, c.args)
-	if e == nil || e.Effect.Disposition == "unknown" && c.person.g.ctxOver(ctx) {
+	if e == nil {
 		return
 	}
 	var r row
@@ -118,5 +136,3 @@ func (c *change) repeat(ctx context.Context, a *agent) {
 	}
 	b.repeated.Add(1)
 }
-
-func (g *game) ctxOver(ctx context.Context) bool { return ctx.Err() != nil }

@@ -15,6 +15,8 @@ type refreshes struct {
 	tokens  map[string]*given // by refresh token
 	log     []Refresh
 	secrets []string
+	owners  map[string]string      // accounts by access token
+	expired map[string][]time.Time // by account: when a token that had ended was shown
 }
 
 // given is a refresh token that was given out.
@@ -38,6 +40,7 @@ func (f *refreshes) init(life time.Duration) {
 	}
 	// It is asked for a tenth of its life ahead; the rest is for a slow machine.
 	f.nearEnd, f.tokens = life*3/4, map[string]*given{}
+	f.owners, f.expired = map[string]string{}, map[string][]time.Time{}
 }
 
 // Refreshes returns all requests so far, in the order of their end.
@@ -90,6 +93,7 @@ func (w *World) answered(one *Refresh, a *answer) {
 	if good {
 		w.secrets = append(w.secrets, out.Access, out.Refresh)
 		t, _ := w.Desk.Active(out.Access)
+		w.owners[out.Access] = t.User.ID
 		w.tokens[out.Refresh] = &given{account: t.User.ID, since: time.Now()}
 	}
 	if one == nil {
@@ -109,4 +113,22 @@ func (w *World) Secrets() []string {
 	w.rmu.Lock()
 	defer w.rmu.Unlock()
 	return append([]string{Secret}, w.secrets...)
+}
+
+// ended notes that an access token came when it was over.
+func (w *World) ended(access string) {
+	w.rmu.Lock()
+	defer w.rmu.Unlock()
+	if who := w.owners[access]; who != "" {
+		w.expired[who] = append(w.expired[who], time.Now())
+	}
+}
+
+// Expired reports whether an access token of an account has come too late since
+// then.
+func (w *World) Expired(account string, since time.Time) bool {
+	w.rmu.Lock()
+	defer w.rmu.Unlock()
+	times := w.expired[account]
+	return len(times) > 0 && times[len(times)-1].After(since)
 }

@@ -150,6 +150,7 @@ func (w *World) signedIn(next func(rw http.ResponseWriter, r *http.Request, acco
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		t, ok := w.Desk.Bearer(r)
 		if !ok {
+			w.ended(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
 			rw.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 			http.Error(rw, "", http.StatusUnauthorized)
 			return
