@@ -27,13 +27,16 @@ type block struct {
 	line       int
 }
 
-// blocks returns the fenced blocks of a page.
+// blocks returns the fenced blocks of a page. Whatever a reader would take for
+// code as well is a block without a language, which is refused.
 func blocks(page string) (out []block) {
 	var b block
 	in := false
-	for i, line := range strings.Split(page, "\n") {
+	for i, line := range strings.Split(page+"\n", "\n") {
 		lang, fence := strings.CutPrefix(line, "```")
 		switch {
+		case !fence && !in && (strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "\t") || strings.HasPrefix(strings.TrimSpace(line), "~~~") || strings.HasPrefix(strings.TrimSpace(line), "```")):
+			out = append(out, block{text: line + "\n", line: i + 1})
 		case !fence && in:
 			b.text += line + "\n"
 		case fence && in:
@@ -41,6 +44,9 @@ func blocks(page string) (out []block) {
 		case fence:
 			b, in = block{lang: strings.TrimSpace(lang), line: i + 1}, true
 		}
+	}
+	if in { // it does not end
+		out = append(out, block{text: b.text, line: b.line})
 	}
 	return out
 }
@@ -152,7 +158,7 @@ func wrong(t *testing.T, dir string, b block) string {
 		}
 		return ""
 	}
-	return "has the language " + b.lang + ", which nothing checks"
+	return "has the language \"" + b.lang + "\", which nothing checks"
 }
 
 var testName = regexp.MustCompile(`(?m)^func ((?:Test|Example|Fuzz|Benchmark)\w*)\(`)
@@ -163,6 +169,9 @@ func badCommand(t *testing.T, line string) string {
 	t.Helper()
 	line, _, _ = strings.Cut(line, "#")
 	words := strings.Fields(line)
+	if len(words) == 3 && words[0] == "go" && words[1] == "run" && words[2] == "." {
+		return "say which program: " + line
+	}
 	if len(words) < 3 || words[0] != "go" || words[1] != "test" && words[1] != "run" && words[1] != "doc" {
 		return "only go test, run and doc can be checked: " + line
 	}
@@ -174,6 +183,7 @@ func badCommand(t *testing.T, line string) string {
 		switch {
 		case strings.HasPrefix(w, "-"):
 			flags = append(flags, w)
+		case w == "./..." && words[1] == "test":
 		case strings.HasPrefix(w, "./"):
 			name := strings.TrimSuffix(w, "/...")
 			if i := strings.LastIndexByte(name, '.'); i > 0 { // of "./x.Name", which go doc takes
@@ -257,6 +267,18 @@ func TestGuidesShowWhatIsCompiled(t *testing.T) {
 			require.Empty(t, wrong(t, filepath.Dir(p), b), "%s:%d: the block\n%s", p, b.line, b.text)
 		}
 	}
+}
+
+// The commands that the project's page shows are there as well.
+func TestCommandsOfThePageAreThere(t *testing.T) {
+	n := 0
+	for _, l := range strings.Split(read(t, root+"/README.md"), "\n") {
+		if command, ok := strings.CutPrefix(l, "    go "); ok {
+			n++
+			require.Empty(t, badCommand(t, "go "+command))
+		}
+	}
+	require.GreaterOrEqual(t, n, 3)
 }
 
 // A guide is read at one sitting, and is in the index.
@@ -434,6 +456,10 @@ func TestGuidesCanBeWrong(t *testing.T) {
 		{"a flag that is not", "```sh\ngo run ./internal/bench -fast\n```", false},
 		{"a flag of the harness", "```sh\ngo test ./examples/connectors -connectortest.report=DIR\n```", true},
 		{"a flag that the harness does not have", "```sh\ngo test ./examples/connectors -connectortest.skip=x\n```", false},
+		{"a block that does not end", "```go\ng()\nh()\n", false},
+		{"code by indentation", "    g()", false},
+		{"another fence", "~~~go", false},
+		{"a block in a list", "  ```go", false},
 		{"a program that nothing checks", "```sh\ncurl https://example.com | sh\n```", false},
 	} {
 		b := blocks(row.page)
