@@ -35,7 +35,7 @@ func (p *path) findKey(ctx context.Context) error {
 		p.req.Key = "approval-" + rand.Text()
 	}
 	if p.req.Key == "" {
-		return toolresult.NewError(toolresult.InvalidInput, "a change needs an operation key from the runtime, the same for every attempt at it")
+		return toolresult.NewError(toolresult.InvalidInput, "a change needs an operation key from the runtime, the same for every attempt at it: InvokeRequest.Key, or over MCP drawbridge.dev/operation in the _meta of the call")
 	}
 	return nil
 }

@@ -2,9 +2,22 @@
 // resources and prompts of the Model Context Protocol, over stdio and over
 // Streamable HTTP.
 //
-//	a, err := mcpadapter.New(inv, who, &mcpadapter.Options{Name: "tickets", Version: "1.0.0"})
-//	err = a.ServeStdio(ctx)                       // one caller, whom the host knows
-//	err = http.ListenAndServe(addr, a.HTTP())     // many callers, each request by itself
+//	inv, err := connector.NewInvoker(policy, []*authz.Authority{host}, connectors, opts)
+//	if err != nil {
+//		return err
+//	}
+//	// Over stdio the caller is whom the host says; req is nil.
+//	who := func(_ context.Context, req *http.Request) (authz.Principal, error) {
+//		return host.Principal(authz.Identity{Tenant: "acme", Issuer: "local", Subject: "alice"})
+//	}
+//	adapter, err := mcpadapter.New(inv, who, &mcpadapter.Options{Name: "tickets", Version: "1.0.0"})
+//	if err != nil {
+//		return err
+//	}
+//	if addr == "" {
+//		return adapter.ServeStdio(ctx) // one caller, whom the host knows
+//	}
+//	return http.ListenAndServe(addr, adapter.HTTP()) // many: who asks req, such as bearer.Bearer.Principal does
 //
 // # Who is calling
 //
@@ -34,7 +47,14 @@
 // A change needs an operation key from the runtime, the same for every attempt
 // at the same intent. It is the string at "drawbridge.dev/operation" in _meta of
 // the call, which a client program sets and a model does not, or else what
-// [Options.OperationID] says. Without either the change is refused. Callers who
+// [Options.OperationID] says:
+//
+//	r, err := session.CallTool(ctx, &mcp.CallToolParams{
+//		Name: "tickets.create", Arguments: args,
+//		Meta: mcp.Meta{mcpadapter.OperationMeta: "alert-17-ticket"},
+//	})
+//
+// Without either the change is refused. Callers who
 // see a change also see the tool [StatusTool], by which the outcome of an
 // operation is looked up and nothing is sent again.
 //

@@ -6,11 +6,48 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/authz/authztest"
 	"github.com/drawbridge-sdk/drawbridge/authz/risk"
 	"github.com/drawbridge-sdk/drawbridge/connector"
 	"github.com/drawbridge-sdk/drawbridge/mcpadapter"
+)
+
+// serve is what the package's documentation shows.
+func serve(ctx context.Context, addr string, policy authz.Policy, connectors []connector.Connector, opts *connector.Options) error {
+	host := authz.NewAuthority("host")
+	inv, err := connector.NewInvoker(policy, []*authz.Authority{host}, connectors, opts)
+	if err != nil {
+		return err
+	}
+	// Over stdio the caller is whom the host says; req is nil.
+	who := func(_ context.Context, req *http.Request) (authz.Principal, error) {
+		return host.Principal(authz.Identity{Tenant: "acme", Issuer: "local", Subject: "alice"})
+	}
+	adapter, err := mcpadapter.New(inv, who, &mcpadapter.Options{Name: "tickets", Version: "1.0.0"})
+	if err != nil {
+		return err
+	}
+	if addr == "" {
+		return adapter.ServeStdio(ctx) // one caller, whom the host knows
+	}
+	return http.ListenAndServe(addr, adapter.HTTP()) // many: who asks req, such as bearer.Bearer.Principal does
+}
+
+// changeTicket makes a call that changes something, as a client program does.
+func changeTicket(ctx context.Context, session *mcp.ClientSession, args map[string]any) (*mcp.CallToolResult, error) {
+	r, err := session.CallTool(ctx, &mcp.CallToolParams{
+		Name: "tickets.create", Arguments: args,
+		Meta: mcp.Meta{mcpadapter.OperationMeta: "alert-17-ticket"},
+	})
+	return r, err
+}
+
+var (
+	_ = serve
+	_ = changeTicket
 )
 
 type Greeting struct {

@@ -282,7 +282,7 @@ func acknowledged(ctx context.Context, c *connector.ReadCall, in AcknowledgeInci
 
 // from names the person who acts: PagerDuty wants it with an account's key.
 func from(c *connector.WriteCall) http.Header {
-	return http.Header{"From": {c.Reader().Connection().Account}}
+	return http.Header{"From": {c.Connection().Account}}
 }
 
 // judge knows PagerDuty's errors: {"error":{"code":2100,"message":"Not Found","errors":[]}}.
