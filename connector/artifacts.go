@@ -4,18 +4,18 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"regexp"
 	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
 	"github.com/drawbridge-sdk/drawbridge/connector/artifact"
+	"github.com/drawbridge-sdk/drawbridge/internal/lazyre"
 	"github.com/drawbridge-sdk/drawbridge/internal/strictjson"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
 // refForm is what an artifact's name is made of; anything else is replaced by
 // its digest.
-var refForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+var refForm = lazyre.New(`^[A-Za-z0-9._-]{1,64}$`)
 
 func refPart(s string) string {
 	if refForm.MatchString(s) {

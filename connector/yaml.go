@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/authz/risk"
+	"github.com/drawbridge-sdk/drawbridge/internal/lazyre"
 	"github.com/drawbridge-sdk/drawbridge/internal/schema"
 	"github.com/drawbridge-sdk/drawbridge/internal/strictjson"
 	"github.com/drawbridge-sdk/drawbridge/internal/strictyaml"
@@ -206,10 +206,10 @@ func (c *manifestCheck) wrong(path, format string, args ...any) {
 
 // labelForm is the form of names that lead to something of the operator's. It
 // has no dot, colon or slash, so that no address is one.
-var labelForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+var labelForm = lazyre.New(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 // secretForm matches what looks like a credential wherever it stands.
-var secretForm = regexp.MustCompile(`(?i)bearer\s+[a-z0-9._~+/=-]{24}|-----BEGIN |\b(gh[pousr]|glpat|github_pat|xox[a-z]|sk|pk|rk)[-_][a-z0-9_-]{16}|\bAKIA[0-9A-Z]{12}|\beyJ[a-z0-9_-]{10,}\.|://[^/\s@]*:[^/\s@]*@`)
+var secretForm = lazyre.New(`(?i)bearer\s+[a-z0-9._~+/=-]{24}|-----BEGIN |\b(gh[pousr]|glpat|github_pat|xox[a-z]|sk|pk|rk)[-_][a-z0-9_-]{16}|\bAKIA[0-9A-Z]{12}|\beyJ[a-z0-9_-]{10,}\.|://[^/\s@]*:[^/\s@]*@`)
 
 func (c *manifestCheck) manifest(m *manifestText) {
 	c.noSecrets(reflect.ValueOf(*m), "")
@@ -316,7 +316,7 @@ func (a Auth) schemeKnown() bool {
 	return a.Scheme == "" || a.Scheme == "bearer" || a.Scheme == "basic" || isHeader && headerForm.MatchString(header)
 }
 
-var headerForm = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+var headerForm = lazyre.New(`^[A-Za-z0-9-]{1,64}$`)
 
 func (c *manifestCheck) output(m *manifestText) {
 	for _, l := range []struct {

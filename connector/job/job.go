@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/connector/ingest"
 	"github.com/drawbridge-sdk/drawbridge/connector/sqlstore"
 	"github.com/drawbridge-sdk/drawbridge/connector/webhook"
+	"github.com/drawbridge-sdk/drawbridge/internal/lazyre"
 )
 
 const defaultTimeout = time.Minute
@@ -182,7 +182,7 @@ func Open(ctx context.Context, db *sql.DB, dialect sqlstore.Dialect, sweeps []Sw
 }
 
 // nameForm is a part of what River takes for a queue's name.
-var nameForm = regexp.MustCompile(`^[a-z0-9]+([_-][a-z0-9]+)*$`)
+var nameForm = lazyre.New(`^[a-z0-9]+([_-][a-z0-9]+)*$`)
 
 // check fills in what has a default, and refuses what cannot run.
 func check(sweeps []Sweep) error {

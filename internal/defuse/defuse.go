@@ -23,12 +23,13 @@ package defuse
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/drawbridge-sdk/drawbridge/internal/lazyre"
 )
 
 // Policy says what may stay as it is. The zero Policy defuses everything.
@@ -77,7 +78,7 @@ func plain(s string) bool {
 
 // escapes are the sequences of ECMA-48: CSI, then the strings OSC, DCS, SOS, PM
 // and APC up to their end, then the short ones; ESC or one character of C1.
-var escapes = regexp.MustCompile("(?s)(?:\x1b\\[|\u009b)[0-?]*[ -/]*[@-~]?" +
+var escapes = lazyre.New("(?s)(?:\x1b\\[|\u009b)[0-?]*[ -/]*[@-~]?" +
 	"|(?:\x1b[\\]PX^_]|[\u0090\u0098\u009d-\u009f])[^\x07\x1b\u009c\n]*(?:\x07|\x1b\\\\|\u009c)?" +
 	"|\x1b[ -/]*[0-~]?")
 
@@ -173,14 +174,14 @@ func (p Policy) Text(s string) (string, bool) {
 }
 
 var (
-	tags     = regexp.MustCompile(`<([A-Za-z/!?|])`)
-	template = regexp.MustCompile(`\[(/?[A-Z][A-Z_]{2,24})\]`)
-	speaker  = regexp.MustCompile(`(?mi)^([ \t>#*_-]*)((?:human|user|assistant|system|developer|tool|function|model)[ \t*_]*:)`)
+	tags     = lazyre.New(`<([A-Za-z/!?|])`)
+	template = lazyre.New(`\[(/?[A-Z][A-Z_]{2,24})\]`)
+	speaker  = lazyre.New(`(?mi)^([ \t>#*_-]*)((?:human|user|assistant|system|developer|tool|function|model)[ \t*_]*:)`)
 	link     = strings.NewReplacer("![", "[image: ", "](", "] (", "][", "] [", "]:", "] :")
-	script   = regexp.MustCompile(`(?i)(javascript|vbscript|view-source):`)
-	active   = regexp.MustCompile(`(?i)(data):([a-z0-9.+-]+/|[;,])|(file|ftp|wss?|blob|intent):(//|h[tx])`)
-	address  = regexp.MustCompile(`(?i)(https?)(:[\\/]{1,2})([^\s"'<>‹|(){}\[\]]*)`)
-	www      = regexp.MustCompile(`(?i)\bwww\.`)
+	script   = lazyre.New(`(?i)(javascript|vbscript|view-source):`)
+	active   = lazyre.New(`(?i)(data):([a-z0-9.+-]+/|[;,])|(file|ftp|wss?|blob|intent):(//|h[tx])`)
+	address  = lazyre.New(`(?i)(https?)(:[\\/]{1,2})([^\s"'<>‹|(){}\[\]]*)`)
+	www      = lazyre.New(`(?i)\bwww\.`)
 )
 
 // markup is idempotent: what it writes it leaves alone.

@@ -27,7 +27,7 @@ var may = map[string]string{
 	"authz/connection":                   "authz/credential+ authz/connection/internal/token+",
 	"authz/connection/internal/token":    "sandbox/egress+ internal/strictjson",
 	"authz/connection/connectiontest":    "authz/connection+",
-	"authz/connection/connectpage":       "authz/connection+ internal/defuse internal/page",
+	"authz/connection/connectpage":       "authz/connection+ internal/defuse internal/lazyre internal/page",
 	"authz/connection/sqlconnection":     "authz/connection+ connector/sqlstore+",
 	"authz/credential":                   "authz+ internal/aead",
 	"sandbox/egress":                     "toolresult internal/strictyaml", // never authz: the same transport serves processes and token endpoints
@@ -35,7 +35,7 @@ var may = map[string]string{
 	"sandbox/egress/proxy":               "sandbox/egress+ sandbox+",       // where the two meet
 	"sandbox":                            "toolresult internal/strictyaml", // never sandbox/egress: an executor is given its proxy
 	"sandbox/process":                    "sandbox+",
-	"sandbox/launch":                     "sandbox+ internal/strictjson",
+	"sandbox/launch":                     "sandbox+ internal/strictjson internal/lazyre",
 	"sandbox/remote":                     "sandbox+", // carries rules, and enforces nothing itself
 	"sandbox/remote/remotetest":          "sandbox/remote+",
 	"sandbox/browser":                    "toolresult", // a sequence over any driver
@@ -78,12 +78,13 @@ var may = map[string]string{
 	"skill/profile":                      "skill/loader+ connector+",
 	"internal/aead":                      "",
 	"internal/alr":                       "",
-	"internal/defuse":                    "",
+	"internal/lazyre":                    "",
+	"internal/defuse":                    "internal/lazyre",
 	"internal/mcpwire":                   "internal/strictjson",
 	"internal/evidence":                  "sandbox/egress+ connector/provider+",
 	"internal/ledger":                    "connector/operation+ internal/defuse internal/evidence+",
 	"internal/route":                     "internal/scopeql internal/strictjson",
-	"internal/schema":                    "toolresult internal/strictjson",
+	"internal/schema":                    "toolresult internal/strictjson internal/lazyre",
 	"internal/scopeql":                   "",
 	"internal/sqldb":                     "toolresult",
 	"internal/strictjson":                "",

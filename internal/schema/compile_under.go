@@ -2,11 +2,11 @@ package schema
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/drawbridge-sdk/drawbridge/internal/lazyre"
 	"github.com/drawbridge-sdk/drawbridge/internal/strictjson"
 )
 
@@ -122,7 +122,7 @@ func (c *compiler) defaults(n *node, s object, at string, branch bool) {
 }
 
 // portable is what every vendor's function calling takes as a name.
-var portable = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+var portable = lazyre.New(`^[a-zA-Z0-9_.-]{1,64}$`)
 
 // names checks the names of arguments.
 func (c *compiler) names(n *node, at string, branch bool) {

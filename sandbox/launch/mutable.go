@@ -2,9 +2,10 @@ package launch
 
 import (
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/drawbridge-sdk/drawbridge/internal/lazyre"
 )
 
 // runners decide when they start which code runs. The text says why.
@@ -29,11 +30,11 @@ var containers = []string{"docker", "podman", "nerdctl", "docker-compose", "cric
 
 // interpreters run the file that is their first argument. Of their options only
 // those are known to be harmless that match; every other may load code.
-var interpreters = map[string]*regexp.Regexp{
-	"python": regexp.MustCompile(`^-[uBIsSEOPqbd]+$`), "pypy": regexp.MustCompile(`^-[uBIsSEOqbd]+$`),
-	"node": regexp.MustCompile(nodeOptions), "nodejs": regexp.MustCompile(nodeOptions),
-	"java": regexp.MustCompile(`^(-jar|-Xm[sx][0-9]+[kmgKMG]?)$`),
-	"ruby": regexp.MustCompile(`^-w$`), "perl": regexp.MustCompile(`^-[wTt]+$`), "php": regexp.MustCompile(`^-n$`),
+var interpreters = map[string]*lazyre.Regexp{
+	"python": lazyre.New(`^-[uBIsSEOPqbd]+$`), "pypy": lazyre.New(`^-[uBIsSEOqbd]+$`),
+	"node": lazyre.New(nodeOptions), "nodejs": lazyre.New(nodeOptions),
+	"java": lazyre.New(`^(-jar|-Xm[sx][0-9]+[kmgKMG]?)$`),
+	"ruby": lazyre.New(`^-w$`), "perl": lazyre.New(`^-[wTt]+$`), "php": lazyre.New(`^-n$`),
 	"lua": none, "luajit": none, "rscript": none, "julia": none, "osascript": none, "tclsh": none,
 	"sh": shell, "bash": shell, "dash": shell, "ash": shell, "zsh": shell, "ksh": shell, "mksh": shell,
 	"fish": none, "csh": none, "tcsh": none, "rbash": none, "pwsh": none, "powershell": none, "cmd": none, "nu": none, "elvish": none,
@@ -42,18 +43,18 @@ var interpreters = map[string]*regexp.Regexp{
 const nodeOptions = `^--(max-old-space-size=[0-9]+|no-warnings|enable-source-maps|no-deprecation)$`
 
 var (
-	none  = regexp.MustCompile(`^$.`)
-	shell = regexp.MustCompile(`^-[eux]+$`)
+	none  = lazyre.New(`^$.`)
+	shell = lazyre.New(`^-[eux]+$`)
 )
 
 // loaders are variables that make a program load or run other code, besides
 // those that no policy may list. Their values are nobody's approval.
-var loaders = regexp.MustCompile(`^(PATH|PYTHON.*|NODE_.*|PERL.*|RUBY.*|GEM_.*|JAVA_.*|JDK_.*|CLASSPATH|LUA_.*|PHP.*|R_.*|ZDOTDIR|SHELL|EDITOR|VISUAL|BROWSER|GIT_.*|.*_PAGER|.*_EDITOR|.*_PRELOAD|NPM_.*|npm_.*)$`)
+var loaders = lazyre.New(`^(PATH|PYTHON.*|NODE_.*|PERL.*|RUBY.*|GEM_.*|JAVA_.*|JDK_.*|CLASSPATH|LUA_.*|PHP.*|R_.*|ZDOTDIR|SHELL|EDITOR|VISUAL|BROWSER|GIT_.*|.*_PAGER|.*_EDITOR|.*_PRELOAD|NPM_.*|npm_.*)$`)
 
 var (
-	versionTail = regexp.MustCompile(`[-.]?[0-9][0-9.]*$`)
-	digestRef   = regexp.MustCompile(`@sha256:[0-9a-f]{64}$`)
-	latest      = regexp.MustCompile(`[@:](latest|next|canary|main|master|HEAD|edge|nightly)$`)
+	versionTail = lazyre.New(`[-.]?[0-9][0-9.]*$`)
+	digestRef   = lazyre.New(`@sha256:[0-9a-f]{64}$`)
+	latest      = lazyre.New(`[@:](latest|next|canary|main|master|HEAD|edge|nightly)$`)
 )
 
 // base is the bare name of a program: python3.12 is python, npx-cli.js npx.

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/drawbridge-sdk/drawbridge/internal/lazyre"
 	"github.com/drawbridge-sdk/drawbridge/sandbox"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
@@ -54,7 +54,7 @@ const (
 	maxFiles = 128
 )
 
-var named = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+var named = lazyre.New(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 // check refuses what could not be shown honestly or run as it is written.
 func (s *Spec) check() error {
