@@ -28,8 +28,10 @@ type Options struct {
 	Self Self
 
 	// Helper is the absolute path of another program whose main calls Init,
-	// for a program that takes long to start. It must not be writable by
-	// whom the confined programs run as. Empty: Self.
+	// for a program that takes long to start: each confined program pays for
+	// the package initialisation of its helper, and for the dynamic linker
+	// unless it is built with CGO_ENABLED=0. It must not be writable by whom
+	// the confined programs run as. Empty: Self.
 	Helper string
 
 	// Proxy serves what the rules permit of the network. Nil: rules that name
