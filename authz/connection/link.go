@@ -30,8 +30,9 @@ func (m *Manager) withLink(ctx context.Context, e *toolresult.Error, p authz.Pri
 		m.log.InfoContext(ctx, "no link could be made for a caller", "provider", rec.Provider, "code", string(toolresult.Code(err)))
 		return e
 	}
-	e.Connect = &toolresult.ConnectStep{Provider: rec.Provider, URL: l.URL, Missing: missing, Expires: l.Expires.UTC()}
-	return e
+	with := *e // one renewal's failure is everybody's who waited for it
+	with.Connect = &toolresult.ConnectStep{Provider: rec.Provider, URL: l.URL, Missing: missing, Expires: l.Expires.UTC()}
+	return &with
 }
 
 // link returns a link that was made for the same, if it has half of its time

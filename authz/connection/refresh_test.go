@@ -284,6 +284,32 @@ func TestRevokedGrant_H2_46(t *testing.T) {
 	})
 }
 
+// H2-46 C3: those who waited for one renewal that failed each get an error of their
+// own, with the way out: what is written into one shows in no other.
+func TestARenewalThatFailsForMany_H2_46(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, w *world) {
+		w.connect("read")
+		w.as.End("ann")
+		elapse(2 * time.Hour)
+		w.as.Fail(refreshFault(authserver.Fault{Delay: time.Second}))
+		var errs [8]error
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() { _, errs[i] = w.resolve(w.m, "read") })
+		}
+		wg.Wait()
+		seen := map[*toolresult.Error]bool{}
+		for _, err := range errs {
+			require.ErrorIs(t, err, toolresult.ConnectionRequired)
+			e := toolresult.AsError(err)
+			require.NotNil(t, e.Connect)
+			require.False(t, seen[e], "an error of somebody else")
+			seen[e] = true
+		}
+		require.Equal(t, 1, w.as.Count(refreshes))
+	})
+}
+
 // H2-45 (case O-02): invalid_grant for a token that somebody else has replaced
 // meanwhile kills nothing.
 func TestSiblingRotated_H2_45_O_02(t *testing.T) {

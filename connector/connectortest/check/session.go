@@ -50,6 +50,7 @@ type Session struct {
 	Limits egress.Limits
 
 	authority *authz.Authority
+	disk      *disk // below Accounts
 	inv       *connector.Invoker
 	surface   Surface
 	broken    error // why there is no host
@@ -83,12 +84,13 @@ type Exchange struct {
 
 func newSession(t testing.TB, r *run, subject *Subject) *Session {
 	s := &Session{Subject: subject, run: r, t: &scope{TB: t}, began: time.Now(), Operations: &operation.Memory{}, Approvals: &authz.MemoryApprovals{},
-		Artifacts: artifact.NewMemory(64 << 20), Accounts: &connection.Memory{}, Logs: &Buffer{}, Audit: &Audit{}, authority: authz.NewAuthority("connectortest")}
+		Artifacts: artifact.NewMemory(64 << 20), Accounts: &disk{Store: &connection.Memory{}}, Logs: &Buffer{}, Audit: &Audit{}, authority: authz.NewAuthority("connectortest")}
 	k, err := cursor.NewKeyring("k1", map[string][]byte{"k1": bytes.Repeat([]byte{7}, 32)}, nil)
 	if err != nil {
 		s.broken = err
 	}
 	s.Cursors = k
+	s.disk, _ = s.Accounts.(*disk)
 	s.Double = subject.double(s.t)
 	s.Policy, s.Broker = newPolicy(subject.Fixture), newBroker(subject, s.Double)
 	s.Policy.count, s.Broker.secret = s.Requests, r.hide

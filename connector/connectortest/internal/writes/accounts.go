@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
@@ -170,6 +171,73 @@ func runRotated(ctx context.Context, o *office) error {
 		o.Expect(why == "", "the process that comes after cannot use what was renewed: "+why, "an account that works")
 	}
 	o.Expect(o.issuer.Count("reuse") == 0, "a refresh token that had been used was sent again", "the one that replaced it")
+	return runUnstored(ctx, o)
+}
+
+// runUnstored renews a token that cannot be stored. The issuer lets the old one work
+// until the new one is used, as it has to for answers that were lost (RFC 9700
+// section 4.14.2): so whoever uses what is stored nowhere ends the account.
+func runUnstored(ctx context.Context, o *office) error {
+	o.issuer.Set(func(opts *authserver.Options) { opts.Rotation = authserver.Grace })
+	o.Wait(2 * time.Hour)
+	m, err := o.start()
+	if err != nil {
+		return err
+	}
+	o.FullDisk(true)
+	asked := o.issuer.Count("issued refresh_token")
+	why := o.works(ctx, m)
+	o.Expect(o.issuer.Count("issued refresh_token") > asked, "no token was asked for, though the last is over: "+why, "one that cannot be stored")
+	o.Expect(why != "", "a token was used that is stored nowhere", "an error")
+	o.FullDisk(false)
+	o.Wait(2 * time.Hour)
+	next, err := o.start()
+	if err != nil {
+		return err
+	}
+	why = o.works(ctx, next)
+	o.Expect(why == "", "after a renewal that could not be stored the account does not work: "+why, "an account that works")
+	return nil
+}
+
+// runOneRenewal has two processes of a host need a token that is over, at once.
+func runOneRenewal(ctx context.Context, o *office) error {
+	var both [2]*connection.Manager
+	for i := range both {
+		m, err := o.start()
+		if err != nil {
+			return err
+		}
+		both[i] = m
+	}
+	if _, err := o.connect(ctx, both[0]); err != nil {
+		return err
+	}
+	o.Wait(2 * time.Hour)
+	before := o.issuer.Count("token refresh_token")
+	o.issuer.Fail(authserver.Fault{Endpoint: "token", Grant: "refresh_token", Delay: 2 * time.Second})
+	var why [8]string
+	var wait sync.WaitGroup
+	for i := range why {
+		patience := time.Hour
+		if i == 0 {
+			patience = time.Second // who may be the one that the renewal was begun for
+		}
+		wait.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, patience)
+			defer cancel()
+			why[i] = o.works(ctx, both[i%2])
+		})
+		o.Wait(10 * time.Millisecond)
+	}
+	wait.Wait()
+	o.Expect(why[0] != "", "who left after a second has a token", "an error")
+	for _, w := range why[1:] {
+		o.Expect(w == "", "beside a caller who left: "+w, "a token that works")
+	}
+	n := o.issuer.Count("token refresh_token") - before
+	o.Expect(n == 1, fmt.Sprintf("the issuer was asked %d times by 8 callers in two processes", n), "once")
+	o.Expect(o.issuer.Count("reuse") == 0, "a refresh token was sent twice", "once")
 	return nil
 }
 
@@ -206,6 +274,9 @@ func runDisconnect(ctx context.Context, o *office) error {
 			break
 		}
 	}
+	tokens := o.issuer.Count("token")
+	o.Wait(24 * time.Hour)
+	o.Expect(o.issuer.Count("token") == tokens, "the issuer is asked for tokens of an account that was disconnected", "silence")
 	_, refresh := o.issuer.Live(ann.ID)
 	o.Expect(refresh == 0 && o.issuer.Count("revoke") > 1, fmt.Sprintf("%d refresh tokens are alive at the issuer, which was asked %d times to revoke", refresh, o.issuer.Count("revoke")), "none: what failed is tried again")
 	return nil

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/connector/connectortest/check"
+	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
 func afterwards() []check.Check {
 	return []check.Check{
 		{
-			ID: "revoke/rotated-token-kept", Since: frozen, Needs: needsConsent, Kills: []string{"rotation-lost"},
+			ID: "revoke/rotated-token-kept", Since: frozen, Needs: needsConsent, Kills: []string{"rotation-lost", "unstored-token-used"},
 			Promise: "A refresh token that the issuer has replaced is kept before the new one is used: a host that dies loses no account.",
 			Run:     inOffice(runRotated),
 		},
@@ -32,6 +33,9 @@ func afterwards() []check.Check {
 				s.Wait(24 * time.Hour)
 				got := s.Requests() - n
 				s.Expect(got == 0, fmt.Sprintf("%d requests in the day after the account was disconnected", got), "none")
+				for _, c := range s.Calls() {
+					s.WantCode(c, s.Do(ctx, c), toolresult.ConnectionRequired)
+				}
 			},
 		},
 	}
