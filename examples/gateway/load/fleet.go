@@ -98,6 +98,7 @@ func (f *fleet) launch(release string) (*process, error) {
 	}
 	lines := bufio.NewScanner(out)
 	said := lines.Scan()
+	where := lines.Text()
 	go func() {
 		for lines.Scan() {
 		}
@@ -105,7 +106,7 @@ func (f *fleet) launch(release string) (*process, error) {
 		close(p.done)
 	}()
 	f.all = append(f.all, p)
-	if p.public, p.admin, _ = strings.Cut(lines.Text(), " "); !said {
+	if p.public, p.admin, _ = strings.Cut(where, " "); !said {
 		<-p.done
 		return nil, fmt.Errorf("replica %s did not start: %v; see %s", p.name, p.err, f.log(p.name))
 	}

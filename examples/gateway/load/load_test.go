@@ -23,14 +23,14 @@ func TestMain(m *testing.M) {
 // gets somebody else's answer, and each token is renewed once. The whole is for
 // the command line.
 func TestRolloutUnderLoad_A8_C3_W3_W4_M7_R10(t *testing.T) {
-	r, err := play(t.Context(), t, config{span: 6 * time.Second, people: 4, seed: 1, store: "postgres"})
+	r, err := play(t.Context(), t, config{span: 5 * time.Second, people: 4, seed: 1, store: "postgres"})
 	require.NoError(t, err)
 	require.Empty(t, r.wrong(), "%+v", r)
 }
 
 // The control: a provider that does wrong on purpose, in each of the ways, is seen.
 func TestAuditCanFail(t *testing.T) {
-	r, err := play(t.Context(), t, config{span: 3 * time.Second, people: 4, seed: 1, store: "sqlite", control: controls, calm: true})
+	r, err := play(t.Context(), t, config{span: time.Second, people: 4, seed: 1, store: "sqlite", control: controls, calm: true})
 	require.NoError(t, err)
 	require.Positive(t, r.Doubled, "%+v", r)
 	require.Positive(t, r.Lost, "%+v", r)
