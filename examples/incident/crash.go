@@ -20,15 +20,16 @@ import (
 )
 
 // oneCall is the subcommand of the process that is killed: it makes the approved
-// call, and prints the envelope if it lives to see one.
+// call with the arguments that it reads, and prints the envelope if it lives to
+// see one.
 const oneCall = "one-call"
 
-func makeCall(ctx context.Context, w *world, out io.Writer) error {
+func makeCall(ctx context.Context, w *world, in io.Reader, out io.Writer) error {
 	who, err := w.Principal(caller)
 	if err != nil {
 		return err
 	}
-	args, err := json.Marshal(ticket(subject))
+	args, err := io.ReadAll(io.LimitReader(in, 1<<20))
 	if err != nil {
 		return err
 	}
@@ -50,10 +51,14 @@ func (s *story) crash(ctx context.Context) (pid int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	args, err := json.Marshal(s.draft(subject))
+	if err != nil {
+		return 0, err
+	}
 	for range 3 {
 		var said bytes.Buffer
 		cmd := exec.Command(self, s.w.oneCallArgs()...)
-		cmd.Stdout, cmd.Stderr = &said, &said
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(args), &said, &said
 		killed, err := s.kill(ctx, cmd)
 		if err != nil {
 			return 0, err

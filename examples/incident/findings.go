@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -116,26 +117,39 @@ var meanings = map[string]string{
 	sandboxed:             "the analysis did not run on this machine, so nothing was computed from the samples",
 }
 
+// claim is a claim that stands on the last answers of tools. If one of them gave
+// none, there is no claim: the gap is told instead.
+func (f *findings) claim(c report.Claim, tools ...string) []report.Claim {
+	for _, tool := range tools {
+		cite, ok := f.cites[tool]
+		if !ok {
+			return nil
+		}
+		c.Cites = append(c.Cites, cite)
+	}
+	return []report.Claim{c}
+}
+
 // report is the diagnosis that the run supports: observations, one hypothesis
 // with its test, and every gap.
 func (f *findings) report(operation string, a *analysis) *report.Report {
-	deploy, metric, logs := f.cites["list_recent_deployments"], f.cites["prometheus_query_range"], f.cites["loki_search"]
+	const deploy, metric, logs = "list_recent_deployments", "prometheus_query_range", "loki_search"
+	seen := func(text, tool string) []report.Claim {
+		return f.claim(report.Claim{Kind: report.Observation, Text: text}, tool)
+	}
+	start, end := windowOfCase()
 	r := &report.Report{
-		Incident: alr.AlertID, Window: metric.Window, Confidence: "low",
-		Evidence: []report.Claim{
-			{Kind: report.Observation, Text: f.deployed(), Cites: []report.Cite{deploy}},
-			{Kind: report.Observation, Text: f.rise(), Cites: []report.Cite{metric}},
-			{Kind: report.Observation, Text: f.timeouts(), Cites: []report.Cite{logs}},
-		},
-		Conclusion: []report.Claim{{
+		Incident: alr.AlertID, Window: toolresult.Interval{Start: start, End: end}, Confidence: "low",
+		Evidence: slices.Concat(seen(f.deployed(), deploy), seen(f.rise(), metric), seen(f.timeouts(), logs)),
+		Conclusion: f.claim(report.Claim{
 			Kind: report.Hypothesis, Text: "The rollout may have caused timeouts of payment-client: it came shortly before. That is all that is known.",
-			Test: "the version before shows the same timeouts under the same load", Cites: []report.Cite{deploy, metric, logs},
-		}},
+			Test: "the version before shows the same timeouts under the same load",
+		}, deploy, metric, logs),
 		NextSteps:  []string{"Read the rest of the log.", "Compare payment-client of the two versions.", "Find an owner for runbook v2."},
 		NeedPerson: []report.Action{{Capability: "create_incident_ticket", Why: "it changes the ticket system"}},
 	}
 	if a != nil && a.Said != "" {
-		r.Evidence = append(r.Evidence, report.Claim{Kind: report.Observation, Text: "P95 over a second, computed in a sandbox: " + a.Said + ".", Cites: []report.Cite{metric}})
+		r.Evidence = append(r.Evidence, seen("P95 over a second, computed in a sandbox: "+a.Said+".", metric)...)
 	}
 	for _, g := range f.run.Gaps() {
 		if g.Why = meanings[g.What]; g.Why == "" {

@@ -102,6 +102,9 @@ func run(ctx context.Context, self process.Self, args []string, in io.Reader, ou
 	if err != nil {
 		return err
 	}
+	if info, err := os.Stat(filepath.Dir(f.page)); f.page != "" && (err != nil || !info.IsDir()) {
+		return fmt.Errorf("the page cannot be written: there is no directory %s", filepath.Dir(f.page))
+	}
 	ask, err := newAsker(f.approve, in, out)
 	if err != nil {
 		return err
@@ -115,7 +118,7 @@ func run(ctx context.Context, self process.Self, args []string, in io.Reader, ou
 	case "serve":
 		return serveAs(ctx, w, f.as, f.http, f.stdio)
 	case oneCall:
-		return makeCall(ctx, w, out)
+		return makeCall(ctx, w, in, out)
 	}
 	return tell(ctx, &story{w: w, self: self, out: newPrinter(out), ask: ask, file: f.page})
 }

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	}
 	if len(args) > 0 && (args[0] == oneCall || os.Getenv(asProgram) != "") {
 		_ = os.Unsetenv(asProgram) // its own processes are told by their arguments
-		if err := run(context.Background(), self, args, strings.NewReader(""), os.Stdout); err != nil {
+		if err := run(context.Background(), self, args, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -209,7 +209,12 @@ func TestArguments(t *testing.T) {
 	for _, args := range [][]string{
 		{"serve"}, {"serve", "-as", "alice"}, {"serve", "-as", "other/alice", "-stdio"}, {"serve", "-as", "acme/alice"}, {"tell"}, {"-nosuch"},
 		{"-approve", "nobody"}, {"-postgres", "host=nowhere"},
+		{"-page", "/no/such/directory/page.html"}, {"-tickets", "::bad"},
 	} {
 		require.Error(t, run(t.Context(), self, args, strings.NewReader(""), &bytes.Buffer{}), args)
 	}
+	err := run(t.Context(), self, []string{"-postgres", "postgres://u:topsecret@127.0.0.1:1/x", "-state", t.TempDir()}, strings.NewReader(""), &bytes.Buffer{})
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "topsecret")
+	require.NotContains(t, err.Error(), "already closed")
 }

@@ -165,6 +165,19 @@ func TestASandboxThatDoesNotHold_S2_X1(t *testing.T) {
 	require.Contains(t, string(page), "The analysis did not run: this machine does not hold")
 }
 
+// E5: a system that is not there is a failure that is told, and nothing is
+// claimed on it: the report that is left has gaps, and still holds.
+func TestWithoutMetrics_E5_X2(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	err := run(t.Context(), self, append(patience, "-page=", "-prometheus", "http://127.0.0.1:1"), strings.NewReader(""), &out)
+	require.EqualError(t, err, "not as it has to be: prometheus_query_range answers", "the report has no other fault")
+	require.Contains(t, out.String(), "not known: provider_unavailable")
+	require.Contains(t, out.String(), "refused: the analysis: there are no samples to look at")
+	require.NotContains(t, out.String(), "hypothesis:")
+	require.Contains(t, out.String(), "INC-4821, created once.")
+}
+
 // W2, W4: the same with PostgreSQL for the ledger, approvals and accounts, and
 // once more over the same state: the receipt is there, and nothing is sent.
 func TestPostgreSQL_W2_W4(t *testing.T) {

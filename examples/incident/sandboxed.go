@@ -56,6 +56,10 @@ func (a *analysis) held() (claims int, by []string) {
 // a file that it tries to read, and must not.
 func analyse(ctx context.Context, self process.Self, points []point, outside string) (*analysis, error) {
 	a := &analysis{Policy: string(skill.DigestOf(sandboxText)), Tried: filepath.Base(outside)}
+	if len(points) == 0 {
+		a.Why = "there are no samples to look at"
+		return a, nil
+	}
 	awk, err := program("awk")
 	if err != nil {
 		a.Why = "there is no awk here"

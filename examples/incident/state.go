@@ -46,32 +46,35 @@ type where struct{ dir, postgres string }
 
 // openState opens the state in a directory, or in one of its own that ends with
 // the run.
-func openState(ctx context.Context, at where) (_ *state, err error) {
+func openState(ctx context.Context, at where) (*state, error) {
 	s := &state{where: at}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.Close())
-		}
-	}()
 	if at.postgres != "" && at.dir == "" {
 		return nil, errors.New("-postgres needs -state DIR: the key that seals what the database holds lies there, and has to outlive the run")
 	}
+	var err error
 	if at.dir == "" {
 		if s.where.dir, err = os.MkdirTemp("", "incident"); err != nil {
 			return nil, err
 		}
 		s.drop = true
 	}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *state) open(ctx context.Context) (err error) {
 	if err := os.MkdirAll(s.where.dir, 0o700); err != nil {
-		return nil, err
+		return err
 	}
 	if s.keys, err = sealer(filepath.Join(s.where.dir, "key")); err != nil {
-		return nil, err
+		return err
 	}
 	if s.audit, err = openAudit(filepath.Join(s.where.dir, "audit.jsonl")); err != nil {
-		return nil, err
+		return err
 	}
-	return s, s.openDatabase(ctx)
+	return s.openDatabase(ctx)
 }
 
 func (s *state) openDatabase(ctx context.Context) (err error) {

@@ -5,25 +5,37 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/drawbridge-sdk/drawbridge/internal/alr"
 	"github.com/drawbridge-sdk/drawbridge/mcpadapter"
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
-func ticket(subject string) map[string]any {
-	return map[string]any{"project": "inc", "subject": subject, "priority": "high",
-		"description": "P95 of prod/order-service rose from 0.21 s to 2.1 s at 02:37Z, two minutes after a rollout. Cause not established."}
-}
+const subject = alr.AlertID + ": latency of order-service"
 
-const subject = alr.AlertID + ": P95 of order-service at 2.1 s since 02:37Z"
+// draft is the ticket that the agent proposes: what its evidence says, and no
+// more.
+func (s *story) draft(subject string) map[string]any {
+	said := []string{}
+	for _, part := range []struct {
+		tool string
+		text func() string
+	}{{"prometheus_query_range", s.found.rise}, {"list_recent_deployments", s.found.deployed}} {
+		if _, ok := s.found.cites[part.tool]; ok {
+			said = append(said, part.text())
+		}
+	}
+	said = append(said, "The cause is not established.")
+	return map[string]any{"project": "inc", "subject": subject, "priority": "high", "description": strings.Join(said, " ")}
+}
 
 const create = "create_incident_ticket"
 
 // approval asks a person about the ticket as it would be sent.
 func (s *story) approval(ctx context.Context) error {
 	s.out.title("A ticket, which a person approves")
-	r, err := s.written(ctx, create, "the policy wants a person's approval", alr.OperationKey, ticket(subject))
+	r, err := s.written(ctx, create, "the policy wants a person's approval", alr.OperationKey, s.draft(subject))
 	switch {
 	case err != nil:
 		return err
@@ -55,7 +67,7 @@ func (s *story) approval(ctx context.Context) error {
 		return s.declined(ctx)
 	}
 	s.out.line("%s by %s", s.out.paint(good, "approved"), s.ask.how())
-	other, err := s.call(ctx, caller, create, alr.OperationKey, ticket(subject+"!"))
+	other, err := s.call(ctx, caller, create, alr.OperationKey, s.draft(subject+"!"))
 	if err != nil {
 		return err
 	}
@@ -66,7 +78,7 @@ func (s *story) approval(ctx context.Context) error {
 
 // declined shows that a no stays one.
 func (s *story) declined(ctx context.Context) error {
-	r, err := s.call(ctx, caller, create, alr.OperationKey, ticket(subject))
+	r, err := s.call(ctx, caller, create, alr.OperationKey, s.draft(subject))
 	if err != nil {
 		return err
 	}
@@ -99,7 +111,7 @@ func (s *story) killed(ctx context.Context) error {
 		s.out.line("What the ledger (%s) says: %s, key %s, %s.", s.w.state.database, rec.Binding.Capability, rec.Key, rec.State)
 	}
 	s.must(len(left) == 1, "the ledger knows of one operation without an outcome")
-	again, err := s.written(ctx, create, "the agent, started again, repeats its call", alr.OperationKey, ticket(subject))
+	again, err := s.written(ctx, create, "the agent, started again, repeats its call", alr.OperationKey, s.draft(subject))
 	if err != nil {
 		return err
 	}
@@ -111,7 +123,7 @@ func (s *story) killed(ctx context.Context) error {
 // reworded tries to get round the unknown outcome by another key. A script
 // approves that, too: it does not help.
 func (s *story) reworded(ctx context.Context) error {
-	key, args := alr.OperationKey+"-2", ticket("order-service is slow")
+	key, args := alr.OperationKey+"-2", s.draft("order-service is slow")
 	r, err := s.call(ctx, caller, create, key, args)
 	if err != nil {
 		return err
@@ -158,7 +170,7 @@ func (s *story) recovery(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	again, err := s.written(ctx, create, "the same call once more: its stored receipt", alr.OperationKey, ticket(subject))
+	again, err := s.written(ctx, create, "the same call once more: its stored receipt", alr.OperationKey, s.draft(subject))
 	if err != nil {
 		return err
 	}

@@ -340,8 +340,15 @@ type question struct {
 	about string
 }
 
+// windowOfCase is what is asked about: 10:35 to 10:50 at +08:00.
+func windowOfCase() (start, end time.Time) {
+	start = time.Date(2026, 4, 29, 2, 35, 0, 0, time.UTC)
+	return start, start.Add(15 * time.Minute)
+}
+
 func window(args map[string]any) map[string]any {
-	args["start"], args["end"] = "2026-04-29T02:35:00Z", "2026-04-29T02:50:00Z"
+	start, end := windowOfCase()
+	args["start"], args["end"] = start.Format(time.RFC3339), end.Format(time.RFC3339)
 	return service(args)
 }
 
