@@ -1,8 +1,14 @@
+//go:build unix
+
 package sandbox
 
 import (
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,4 +40,33 @@ func TestTopmost(t *testing.T) {
 		}
 		require.Equal(t, want, topmost(list))
 	})
+}
+
+// S6: a pipe that a program has put in the place of a directory keeps nobody
+// waiting, and a directory with more names than may be looked at is not
+// remembered whole.
+func TestReadDir_S6(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 20 {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600))
+	}
+	list, err := readDir(dir, 5)
+	require.NoError(t, err)
+	require.Len(t, list, 5)
+	list, err = readDir(dir, 100)
+	require.NoError(t, err)
+	require.Len(t, list, 20)
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Log("there are no pipes here:", err)
+		return
+	}
+	_, err = readDir(pipe, 5)
+	require.Error(t, err)
+	// The entry says that it is a directory, as it did when it was listed.
+	info, err := os.Lstat(dir)
+	require.NoError(t, err)
+	s := &scan{r: &Rules{}, ctx: t.Context()}
+	require.NoError(t, s.walk(pipe, fs.FileInfoToDirEntry(info)))
+	require.Equal(t, []string{pipe}, s.found.Deny, "what cannot be looked into is covered")
 }

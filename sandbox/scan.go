@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
@@ -34,10 +36,12 @@ func (r *Rules) Scan(ctx context.Context) (*Found, error) {
 	}
 	s := &scan{r: r, ctx: ctx}
 	for _, root := range topmost(slices.Concat(r.Read, r.Write)) {
-		if err := filepath.WalkDir(root, s.visit); err != nil {
+		if err := s.root(root); err != nil {
 			return nil, fmt.Errorf("sandbox: scan: %w", err)
 		}
 	}
+	slices.Sort(s.found.Links)
+	slices.Sort(s.found.Sockets)
 	s.found.Deny, s.found.ReadOnly = topmost(s.found.Deny), topmost(s.found.ReadOnly)
 	return &s.found, nil
 }
@@ -47,6 +51,64 @@ type scan struct {
 	ctx   context.Context
 	count int
 	found Found
+}
+
+// root looks through an allowed directory. It is filepath.WalkDir for directories
+// that somebody else may have filled, and may be changing: it remembers no more
+// names than may be looked at, and waits for no pipe that has taken the place of a
+// directory.
+func (s *scan) root(p string) error {
+	info, err := os.Lstat(p)
+	if err != nil {
+		err = s.visit(p, nil, err)
+	} else {
+		err = s.walk(p, fs.FileInfoToDirEntry(info))
+	}
+	if errors.Is(err, fs.SkipDir) {
+		return nil
+	}
+	return err
+}
+
+func (s *scan) walk(p string, d fs.DirEntry) error {
+	err := s.visit(p, d, nil)
+	if err != nil || !d.IsDir() {
+		return skipped(err, d)
+	}
+	list, err := readDir(p, maxScanned-s.count+1)
+	if err != nil {
+		if err := s.visit(p, d, err); err != nil {
+			return skipped(err, d)
+		}
+	}
+	for _, e := range list {
+		if err := s.walk(filepath.Join(p, e.Name()), e); err != nil {
+			return skipped(err, d)
+		}
+	}
+	return nil
+}
+
+// skipped makes nothing of the wish to skip a directory.
+func skipped(err error, d fs.DirEntry) error {
+	if d.IsDir() && errors.Is(err, fs.SkipDir) {
+		return nil
+	}
+	return err
+}
+
+// readDir returns at most so many names of a directory, in its order.
+func readDir(p string, most int) ([]fs.DirEntry, error) {
+	f, err := os.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	list, err := f.ReadDir(max(most, 1))
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return list, err
 }
 
 func (s *scan) visit(p string, d fs.DirEntry, err error) error {

@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -154,11 +155,14 @@ func expand(r *sandbox.Rules, found *sandbox.Found) ([]grant, error) {
 	for _, p := range r.Write {
 		e.add(p, writeDir)
 	}
-	if len(e.out) > maxGrants {
+	err := errors.Join(e.errs...)
+	if len(e.out) > maxGrants || errors.Is(err, errMany) {
 		return nil, toolresult.NewError(toolresult.ResultTooLarge, "beside what is denied there are more files than one run may be granted one by one; allow fewer directories or permit hard_links")
 	}
-	return e.out, errors.Join(e.errs...)
+	return e.out, err
 }
+
+var errMany = errors.New("too many names in a directory")
 
 // maxGrants bounds what is granted one by one. A program that ran before may
 // have left any number of names.
@@ -172,6 +176,24 @@ type expander struct {
 	overDeny, overReadOnly, overDirectory map[string]bool
 	out                                   []grant
 	errs                                  []error
+}
+
+// entries returns the names of a directory, and no more than may be granted and
+// one. A program that runs may have put a pipe or a link in its place.
+func entries(p string) ([]os.DirEntry, error) {
+	f, err := os.OpenFile(p, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	list, err := f.ReadDir(maxGrants + 2)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if len(list) > maxGrants+1 {
+		err = errMany
+	}
+	return list, err
 }
 
 func set(list []string) map[string]bool {
@@ -215,7 +237,7 @@ func (e *expander) add(p string, access uint64) {
 		e.out = append(e.out, grant{p, access})
 		return
 	}
-	list, err := os.ReadDir(p)
+	list, err := entries(p)
 	if err != nil {
 		e.errs = append(e.errs, err)
 		return
