@@ -2,11 +2,7 @@ package connection
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
@@ -70,26 +66,12 @@ func (m *Manager) seen(rec Record, p authz.Principal) Record {
 	if prov == nil || prov.Grant != TokenExchange {
 		return rec
 	}
-	if whose := shownBy(p); rec.For != whose {
+	if whose := p.Standing(); rec.For != whose {
 		rec = rec.Clone()
 		rec.For, rec.Access, rec.Expires, rec.RefreshAt = whose, nil, time.Time{}, time.Time{}
 		rec.RetryAt, rec.Failures = time.Time{}, 0 // it was the other one who was refused
 	}
 	return rec
-}
-
-// shownBy is a digest of what tells the tokens of one user apart at the first hop.
-func shownBy(p authz.Principal) string {
-	id := p.Identity()
-	slices.Sort(id.Scopes)
-	parts := []any{id.Client, id.Scopes}
-	if d := id.Delegation; d != nil {
-		slices.Sort(d.Scopes)
-		parts = append(parts, d.Actor, d.Run, d.Scopes)
-	}
-	text, _ := json.Marshal(parts) // of texts: it cannot fail
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
 }
 
 // fits reports whether an answer is what was asked for. An exchange must say

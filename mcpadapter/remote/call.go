@@ -26,7 +26,7 @@ func (c *Connector) Invoke(ctx context.Context, call *connector.Call) (*toolresu
 	if t == nil {
 		return nil, toolresult.NewError(toolresult.Internal, "the connector has no such capability")
 	}
-	key := sessionKey{call.Principal().Key(), call.Connection().ID}
+	key := sessionKey{call.Principal().Key(), call.Principal().Standing(), call.Connection().ID}
 	x, old, err := c.sessions.take(key)
 	if err != nil {
 		return nil, err

@@ -15,9 +15,12 @@ import (
 	"github.com/drawbridge-sdk/drawbridge/toolresult"
 )
 
-// sessionKey keeps callers apart, and the accounts of one caller.
+// sessionKey keeps callers apart, and the accounts of one caller. So are those who
+// act for a caller: what a session was opened with, such as a local program with a
+// credential, may reach more than they may.
 type sessionKey struct {
 	who        authz.PrincipalKey
+	standing   string
 	connection string
 }
 

@@ -253,3 +253,33 @@ func TestSessionsAreBounded_M5(t *testing.T) {
 		require.Equal(t, toolresult.ProviderUnavailable, w.call("far.read", `{}`).Error.Code, "closed")
 	})
 }
+
+// A3, M5: a local server that was started for a user is not used for an agent that
+// acts for the user, nor for another client: it may hold a credential of the one
+// it was started for.
+func TestServersAreNotShared_A3_M5(t *testing.T) {
+	start, _ := piped(local("2026-07-28", nil))
+	var started []string
+	w := newWorld(t, setup{tools: localTools, launch: func(ctx context.Context, who authz.Principal) (io.ReadWriteCloser, error) {
+		name := who.Identity().Client
+		if d := who.Identity().Delegation; d != nil {
+			name += " " + d.Actor
+		}
+		started = append(started, name)
+		return start(ctx, who)
+	}})
+	caller := func(client, actor string) authz.Principal {
+		id := w.alice.Identity()
+		if id.Client = client; actor != "" {
+			id.Delegation = &authz.Delegation{Actor: actor, Scopes: id.Scopes}
+		}
+		p, err := w.host.Principal(id)
+		require.NoError(t, err)
+		return p
+	}
+	started = nil // Review
+	for _, who := range [][2]string{{"desk", ""}, {"desk", "agent"}, {"cli", ""}, {"desk", ""}, {"desk", "agent"}} {
+		require.NoError(t, w.invoke(&connector.InvokeRequest{Principal: caller(who[0], who[1]), Capability: "far.read", Arguments: json.RawMessage(`{}`)}).Err())
+	}
+	require.Equal(t, []string{"desk", "desk agent", "cli"}, started, "one for each, and the same again")
+}
