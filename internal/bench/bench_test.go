@@ -40,7 +40,7 @@ func TestRowsWork(t *testing.T) {
 		if e.slow {
 			continue
 		}
-		r, err := e.open()
+		r, err := e.open(t.TempDir())
 		require.NoError(t, err, e.name)
 		r.ours()
 		r.base()
@@ -59,9 +59,9 @@ func TestTable(t *testing.T) {
 // A row that cannot be measured here is one line and no failure; one that fails
 // is a failure.
 func TestNotHere(t *testing.T) {
-	rep, err := entry{name: "a", open: func() (row, error) { return row{}, errNotHere{"no kernel for it"} }}.report(1, time.Millisecond)
+	rep, err := entry{name: "a", open: func(string) (row, error) { return row{}, errNotHere{"no kernel for it"} }}.report(1, time.Millisecond)
 	require.NoError(t, err)
 	require.Equal(t, "no kernel for it", rep.NotHere)
-	_, err = entry{name: "a", open: func() (row, error) { return row{}, os.ErrInvalid }}.report(1, time.Millisecond)
+	_, err = entry{name: "a", open: func(string) (row, error) { return row{}, os.ErrInvalid }}.report(1, time.Millisecond)
 	require.ErrorIs(t, err, os.ErrInvalid)
 }

@@ -40,9 +40,9 @@ type row struct {
 // entry is a row that is not made yet.
 type entry struct {
 	name string
-	bare string // what ours is compared with
-	open func() (row, error)
-	slow bool // a run takes so long that few have to do, and allocates in another process
+	bare string                        // what ours is compared with
+	open func(dir string) (row, error) // dir is the row's own, and goes away afterwards
+	slow bool                          // a run takes so long that few have to do, and allocates in another process
 }
 
 // errNotHere says why this machine cannot measure a row.
@@ -126,7 +126,12 @@ func load() string {
 }
 
 func (e entry) report(rounds int, span time.Duration) (report, error) {
-	r, err := e.open()
+	dir, err := os.MkdirTemp("", "bench-")
+	if err != nil {
+		return report{}, err
+	}
+	defer os.RemoveAll(dir)
+	r, err := e.open(dir)
 	if gone, ok := errors.AsType[errNotHere](err); ok {
 		return report{Name: e.name, Bare: e.bare, NotHere: gone.why}, nil
 	}

@@ -20,24 +20,29 @@ import (
 func entries() []entry {
 	const handler = "the handler between validations"
 	return []entry{
-		{name: "governed read, fixed policy", bare: handler, open: func() (row, error) { return governedRead(fixed{}) }},
-		{name: "governed read, 11 Cedar policies", bare: handler, open: governedReadCedar},
-		{name: "governed write, ledger in memory", bare: "POST by net/http", open: writeInMemory},
+		{name: "governed read, fixed policy", bare: handler, open: func(string) (row, error) { return governedRead(fixed{}) }},
+		{name: "governed read, 11 Cedar policies", bare: handler, open: plain(governedReadCedar)},
+		{name: "governed write, ledger in memory", bare: "POST by net/http", open: plain(writeInMemory)},
 		{name: "governed write, ledger in SQLite", bare: "POST by net/http, three transactions by hand", open: writeInSQLite},
-		{name: "egress round trip, loopback", bare: "net/http, kept alive", open: roundTrip},
-		{name: "governed tools/call in memory", bare: "the MCP SDK's typed AddTool", open: governedCall},
-		{name: "tools/list over HTTP, 20 tools", bare: "the MCP SDK's server", open: listing},
-		{name: "decision, 10 Cedar policies", bare: "cedar-go", open: func() (row, error) { return cedarDecision(10) }},
-		{name: "decision, 1000 Cedar policies", bare: "cedar-go", open: func() (row, error) { return cedarDecision(1000) }},
-		{name: "cursor sealed and opened", bare: "AES-GCM and JSON by hand", open: cursors},
-		{name: "result encoded, 10 rows", bare: "a struct by encoding/json", open: encoded},
-		{name: "result decoded, 10 rows", bare: "a struct by encoding/json", open: decoded},
-		{name: "skills read and checked, 64", bare: "their front matter by yaml", open: skills},
+		{name: "egress round trip, loopback", bare: "net/http, kept alive", open: plain(roundTrip)},
+		{name: "governed tools/call in memory", bare: "the MCP SDK's typed AddTool", open: plain(governedCall)},
+		{name: "tools/list over HTTP, 20 tools", bare: "the MCP SDK's server", open: plain(listing)},
+		{name: "decision, 10 Cedar policies", bare: "cedar-go", open: func(string) (row, error) { return cedarDecision(10) }},
+		{name: "decision, 1000 Cedar policies", bare: "cedar-go", open: func(string) (row, error) { return cedarDecision(1000) }},
+		{name: "cursor sealed and opened", bare: "AES-GCM and JSON by hand", open: plain(cursors)},
+		{name: "result encoded, 10 rows", bare: "a struct by encoding/json", open: plain(encoded)},
+		{name: "result decoded, 10 rows", bare: "a struct by encoding/json", open: plain(decoded)},
+		{name: "skills read and checked, 64", bare: "their front matter by yaml", open: plain(skills)},
 		{name: "webhook of 4 KiB: verify, store, acknowledge", bare: "HMAC and INSERT by hand", open: received},
-		{name: "sandboxed start, thread mode", bare: "os/exec", open: func() (row, error) { return start(threadMode) }, slow: true},
-		{name: "sandboxed start, re-exec mode", bare: "os/exec", open: func() (row, error) { return start(reexecMode) }, slow: true},
+		{name: "sandboxed start, thread mode", bare: "os/exec", open: func(dir string) (row, error) { return start(threadMode, dir) }, slow: true},
+		{name: "sandboxed start, re-exec mode", bare: "os/exec", open: func(dir string) (row, error) { return start(reexecMode, dir) }, slow: true},
 		{name: "contract of a connector, harness run", bare: "the test binary alone", open: contract, slow: true},
 	}
+}
+
+// plain is for a row that needs no directory.
+func plain(open func() (row, error)) func(string) (row, error) {
+	return func(string) (row, error) { return open() }
 }
 
 type search struct {

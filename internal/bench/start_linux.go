@@ -18,11 +18,7 @@ const (
 
 // start compares /bin/true in a sandbox with /bin/true. The helper of re-exec
 // mode is the small one of the tests: this program would be a slow one.
-func start(mode process.Mode) (row, error) {
-	dir, err := os.MkdirTemp("", "bench") // left to the system: rows have no end
-	if err != nil {
-		return row{}, err
-	}
+func start(mode process.Mode, dir string) (row, error) {
 	opts := &process.Options{Mode: mode}
 	if mode == reexecMode {
 		opts.Helper = filepath.Join(dir, "helper")

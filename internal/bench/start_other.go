@@ -7,4 +7,4 @@ const (
 	reexecMode
 )
 
-func start(int) (row, error) { return row{}, errNotHere{"sandboxes are for Linux"} }
+func start(int, string) (row, error) { return row{}, errNotHere{"sandboxes are for Linux"} }

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -36,11 +35,7 @@ func hook(n int) *http.Request {
 // received compares what it takes to verify, store and acknowledge a webhook of
 // 4 KiB with the same by hand: one HMAC, one INSERT with a unique id, one flush.
 // Both files are on the same disk, with the same settings.
-func received() (row, error) {
-	dir, err := os.MkdirTemp("", "bench") // left to the system: rows have no end
-	if err != nil {
-		return row{}, err
-	}
+func received(dir string) (row, error) {
 	ctx := context.Background()
 	db, err := sql.Open("sqlite", sqlstore.SQLiteDSN(filepath.Join(dir, "ours.db")))
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -132,11 +131,7 @@ func writeInMemory() (row, error) {
 // writeInSQLite compares with a program that keeps by hand what it may not
 // forget: prepared before it sends, dispatched, and what came of it, each in a
 // transaction with its row of history.
-func writeInSQLite() (row, error) {
-	dir, err := os.MkdirTemp("", "bench") // left to the system: rows have no end
-	if err != nil {
-		return row{}, err
-	}
+func writeInSQLite(dir string) (row, error) {
 	ctx := context.Background()
 	open := func(name string) (*sql.DB, error) {
 		return sql.Open("sqlite", sqlstore.SQLiteDSN(filepath.Join(dir, name)))
