@@ -103,7 +103,7 @@ func TestAnAuthorIsToldWhy(t *testing.T) {
 		says []string
 	}{
 		{why: "a path that is not declared", c: get("/y/{id}", one), says: []string{`"GET /y/{id}" is not, word for word, a route`}},
-		{why: "a variable without a value", c: get("/x/{id}", nil), says: []string{"CONTRACT_VIOLATION", "{id} has no value"}},
+		{why: "a variable without a value", c: get("/x/{id}", nil), says: []string{"CONTRACT_VIOLATION", "a variable without a value: {id}"}},
 		{why: "a parameter that is not declared", c: get("/x/{id}", connector.Params{"id": "1", "full": "1"}), says: []string{"CONTRACT_VIOLATION", `"full"`}},
 		{why: "another object than the target's", c: get("/x/{id}", connector.Params{"id": "2"}), says: []string{"EGRESS_DENIED", "outside the grant"}},
 		{why: "an argument that is not there", c: good, args: `{"ident":"1"}`, says: []string{"INVALID_INPUT", "/ident is not known here; the arguments are id"}},

@@ -28,7 +28,7 @@ func (t *Table) Build(pattern string, params map[string]string) (path, query str
 		b.WriteString("/")
 		b.WriteString(url.PathEscape(s.prefix + params[s.name] + s.suffix))
 		if _, given := params[s.name]; s.name != "" && !given {
-			return "", "", fmt.Errorf("%w: {%s} has no value", ErrParam, s.name)
+			return "", "", fmt.Errorf("%w: {%s}", ErrValue, s.name)
 		}
 		if _, ok := s.match(s.prefix + params[s.name] + s.suffix); s.name != "" && !ok {
 			return "", "", fmt.Errorf("route: {%s} is empty", s.name)

@@ -238,6 +238,9 @@ func (s *Session) Describe(r *toolresult.Result) string {
 	if v := s.Violation(r); v != "" {
 		text += " (" + v + ")"
 	}
+	if v := s.Violation(r); v == "" && r.Error != nil && (r.Error.Code == toolresult.ContractViolation || r.Error.Code == toolresult.Internal) {
+		text += ": " + string(r.Error.Message)
+	}
 	return text
 }
 

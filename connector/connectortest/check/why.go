@@ -25,7 +25,9 @@ func (s *Session) explain(r *toolresult.Result) string {
 	if e == nil {
 		return b.String()
 	}
-	fmt.Fprintf(&b, ": %s", string(e.Message))
+	if !strings.HasSuffix(b.String(), string(e.Message)) {
+		fmt.Fprintf(&b, ": %s", string(e.Message))
+	}
 	for _, p := range e.Problems {
 		fmt.Fprintf(&b, "; %s %s", p.Pointer, p.Text)
 	}
