@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,6 +87,34 @@ func TestHostileConnectors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A check that may end at its first finding says the same with fewer requests, and
+// what several checks look at is made to happen once and counts for each.
+func TestWhatIsSavedChangesNoVerdict(t *testing.T) {
+	one := func(id string) *check.Check {
+		list := connectortest.Checks()
+		return &list[slices.IndexFunc(list, func(c check.Check) bool { return c.ID == id })]
+	}
+	f := desk("500-as-ok")
+	s, err := check.Open(t, &f, check.InDouble)
+	require.NoError(t, err)
+	whole := check.Do(t, s, one("errors/5xx-is-not-success"))
+	s.Brief = true
+	brief := check.Do(t, s, one("errors/5xx-is-not-success"))
+	require.Equal(t, check.Fail, whole.Verdict)
+	require.Equal(t, check.Fail, brief.Verdict)
+	require.Equal(t, whole.Findings[0], brief.Findings[0])
+	require.Less(t, brief.Requests, whole.Requests)
+
+	f = desk("audit-leak")
+	s, err = check.Open(t, &f, check.InDouble)
+	require.NoError(t, err)
+	first, second := check.Do(t, s, one("leak/logs")), check.Do(t, s, one("leak/audit"))
+	require.Equal(t, check.Pass, first.Verdict)
+	require.Equal(t, check.Fail, second.Verdict, "what others share is looked at by each")
+	require.Equal(t, first.Requests, second.Requests)
+	require.NotEmpty(t, second.Transcript)
 }
 
 type panicking struct{}
