@@ -92,10 +92,9 @@ func (g *gate) enter(ctx context.Context, reviewed bool) (err error) {
 	return rows.Err()
 }
 
-// beside compares with one other replica. Which of the two is newer the gate does
-// not know, nor does it matter: a client may go from either to either. But what
-// is added is a step back in the other direction, so that only the way from the
-// served one to this one is held against the rules.
+// beside compares with one other replica: the way that is held against the rules
+// is from what is served to this one. So the way back is refused as well, where
+// the newer release promises more than the older one.
 func (g *gate) beside(version, text string, reviewed bool) error {
 	var theirs []release.Contract
 	if err := json.Unmarshal([]byte(text), &theirs); err != nil {
