@@ -19,8 +19,8 @@ var forms = []struct {
 	with string
 }{
 	{regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`), "[redacted key]"},
-	{regexp.MustCompile(`(?i)([\w.-]*(?:password|passwd|secret|token|api[_-]?key|authorization|cookie|credential)[\w.-]*\\*["']?\s*[:=]\s*)(?:\\*"(?:[^"\\]|\\[^"])*\\*"|'[^']*'|(?:bearer|basic|token)\s+[^\s,;&"'}]+|[^\s,;&"'}\[]+)`), `$1"[redacted]"`},
-	{regexp.MustCompile(`(?i)\b(bearer|basic|token)\s+[A-Za-z0-9._~+/=-]{6,}`), "$1 [redacted]"},
+	{regexp.MustCompile(`(?i)([\w.-]*(?:password|passwd|secret|token|api[_-]?key|authorization|cookie|credential)[\w.-]*\\*["']?\s*[:=]\s*)(?:\\*"(?:[^"\\]|\\[^"])*\\*"|'[^']*'|(?:(?:bearer|basic|token)\s+)+[^\s,;&"'}]+|[^\s,;&"'}\[]+)`), `$1"[redacted]"`},
+	{regexp.MustCompile(`(?i)\b((?:(?:bearer|basic|token)\s+)+)[A-Za-z0-9._~+/=-]{6,}`), "${1}[redacted]"},
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`), "[redacted]"},
 	{regexp.MustCompile(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`), "[redacted]"},
 	{regexp.MustCompile(`://[^/\s@"']+@`), "://[redacted]@"},

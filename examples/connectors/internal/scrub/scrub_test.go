@@ -17,6 +17,8 @@ func TestText_R10(t *testing.T) {
 		`{"user_email": "alice@example.test"}`:                                 `{"user_email": "[e-mail]"}`,
 		`authorization: Bearer tok_secret_7`:                                   `authorization: "[redacted]"`,
 		`sent Bearer tok_secret_7 to payment`:                                  `sent Bearer [redacted] to payment`,
+		`a token Bearer tok_secret_7 was sent`:                                 `a token Bearer [redacted] was sent`,
+		`token=token Bearer tok_secret_7`:                                      `token="[redacted]"`,
 		`"payload":"{\"password\":\"hunter2\",\"n\":1}"`:                       `"payload":"{\"password\":"[redacted]",\"n\":1}"`,
 		`DB_PASSWORD=hunter2 DB_HOST=db`:                                       `DB_PASSWORD="[redacted]" DB_HOST=db`,
 		`GET /x?api_key=abcdef&page=2`:                                         `GET /x?api_key="[redacted]"&page=2`,
