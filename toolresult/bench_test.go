@@ -2,6 +2,7 @@ package toolresult_test
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +121,10 @@ func TestAppendAllocatesNothing_R11(t *testing.T) {
 	r, _ := benchResult(3)
 	out, err := r.AppendJSON(nil)
 	require.NoError(t, err)
-	require.Zero(t, testing.AllocsPerRun(100, func() { out, err = r.AppendJSON(out[:0]) }))
+	least := math.Inf(1) // the count is the process's, and others may allocate meanwhile
+	for range 10 {
+		least = min(least, testing.AllocsPerRun(100, func() { out, err = r.AppendJSON(out[:0]) }))
+	}
+	require.Zero(t, least)
 	require.NoError(t, err)
 }
