@@ -97,7 +97,7 @@ func skillTexts() ([][]byte, error) {
 func madeUpSkills() (out [][]byte) {
 	for i := range manySkills {
 		out = append(out, fmt.Appendf(nil, "---\nname: skill-%d\ndescription: %s\nmetadata:\n  version: \"1.%d\"\n  author: team\n---\n# Method\n\n%s", i,
-			strings.Repeat("Does one thing. ", 14), i, strings.Repeat("Read [the list](references/list.md) and go on with the next step.\n", 150)))
+			strings.Repeat("Does one thing. ", 14), i, strings.Repeat("Read [the list](references/list.md) first.\n", 3)+strings.Repeat("Write down what was seen, and go on with the next step.\n", 150)))
 	}
 	return out
 }
