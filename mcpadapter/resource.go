@@ -264,7 +264,7 @@ func (a *Adapter) readResource(ctx context.Context, req *mcp.ReadResourceRequest
 	out := &mcp.ReadResourceResult{Cacheable: private()}
 	if res.Contents != nil {
 		if out.Contents, err = res.Contents(uri, r); err != nil || out.Contents == nil {
-			return nil, a.failed(ctx, "a result cannot be shown as a resource", orElse(err, errors.New("Contents returned nothing")))
+			return nil, a.failed(ctx, "a result cannot be shown as a resource", orElse(err, errors.New("the function Contents returned nothing")))
 		}
 	} else {
 		text, err := json.Marshal(r)
