@@ -127,8 +127,11 @@ func (t renewing) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	resp.Body.Close()
-	t.s.forget()
-	return t.next.RoundTrip(again)
+	second, err := t.next.RoundTrip(again)
+	if err == nil {
+		t.s.forget()
+	}
+	return second, err
 }
 
 // renewal takes one of the renewals that observe found worth a request.
@@ -142,8 +145,9 @@ func (s *state) renewal() bool {
 	return true
 }
 
-// forget takes back a 401 when another request goes in its place: nothing was
-// learned from it but that the credential was old.
+// forget takes back a 401 when another request was answered in its place: nothing
+// was learned from it but that the credential was old. Without that answer it is
+// still the last that the provider said.
 func (s *state) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -120,6 +120,37 @@ func TestRenewedBody_H2_53_W1(t *testing.T) {
 	require.Equal(t, 1, changes)
 }
 
+// H2-53 R4: a 401 stays what the provider said last when the second request has
+// no answer, and no gap makes an answer of that.
+func TestRenewedUnanswered_H2_53_R4(t *testing.T) {
+	b := &renewable{left: 1}
+	sent := 0
+	w := renewing(t, b, func(rw http.ResponseWriter, r *http.Request) {
+		switch sent++; sent {
+		case 1:
+			tickets(rw, r)
+		case 2:
+			http.Error(rw, `{"error":"token"}`, http.StatusUnauthorized)
+		default:
+			hijack(rw)
+		}
+	}, connector.Read(spec("tickets.get", getIssue), connector.ByArgs(func(in GetTicket) authz.ResourceID { return authz.ResourceID{Type: "ticket", ID: in.Ticket} }),
+		func(ctx context.Context, c *connector.ReadCall, in GetTicket) (*connector.Answer[Ticket], error) {
+			first, err := getTicket(ctx, c, in)
+			if err != nil {
+				return nil, err
+			}
+			_, second := getTicket(ctx, c, in)
+			require.Error(t, second)
+			first.Missing = []toolresult.Gap{toolresult.GapRemainingRows}
+			return first, nil
+		}))
+	r := w.call("tickets.get", `{"ticket":"1"}`)
+	require.Equal(t, toolresult.MeaningFailed, r.Meaning())
+	require.Equal(t, toolresult.ConnectionRequired, r.Error.Code)
+	require.Equal(t, 1, b.told)
+}
+
 func renewing(t *testing.T, b *renewable, handler http.HandlerFunc, caps ...connector.Capability) *world {
 	t.Helper()
 	return newWorld(t, setup{handler: handler, caps: caps, broker: b})
