@@ -51,6 +51,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -338,9 +339,12 @@ func (r *run) without(v any) (any, bool) {
 		return v, changed
 	case map[string]any:
 		out, changed := make(map[string]any, len(v)), false
-		for name, e := range v {
-			value, c := r.without(e)
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			value, c := r.without(v[name])
 			key := r.redact(name)
+			for _, taken := out[key]; taken; _, taken = out[key] {
+				key += "'" // two names that differ in a secret are still two
+			}
 			out[key], changed = value, changed || c || key != name
 		}
 		return out, changed

@@ -360,3 +360,13 @@ func TestOverlappingSecrets_R10(t *testing.T) {
 		require.Equal(t, "[redacted] [redacted] [redacted] [redacted] abc", got)
 	}
 }
+
+// R10: names that differ in nothing but secrets are still as many as there were.
+func TestNamesWithSecrets_R10(t *testing.T) {
+	env := map[string]string{"A": "canary-one", "B": "canary-two"}
+	for range 20 {
+		got, err := cli.Data(env, `{"canary-two":2,"canary-one":1,"[redacted]":0,"n":9}`)
+		require.NoError(t, err)
+		require.JSONEq(t, `{"[redacted]":0,"[redacted]'":1,"[redacted]''":2,"n":9}`, string(got))
+	}
+}
