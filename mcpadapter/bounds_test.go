@@ -77,6 +77,27 @@ func TestSubscriptionsAreBounded_A8(t *testing.T) {
 	})
 }
 
+// A5: a policy that does not answer has not said that there is nothing to hear of.
+func TestSubscribingWithoutPolicy_A5(t *testing.T) {
+	d := newDesk(t, false)
+	a, err := mcpadapter.New(d.inv, d.byToken, d.options())
+	require.NoError(t, err)
+	server, client := mcp.NewInMemoryTransports()
+	ss, err := a.Connect(t.Context(), server)
+	require.NoError(t, err)
+	cs, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), client, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	require.NoError(t, err)
+	d.mu.Lock()
+	d.down = true
+	d.mu.Unlock()
+	require.ErrorContains(t, cs.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "note://1"}), "cannot be found out now")
+	got := post(t, a.HTTP(), "alice", modern("subscriptions/listen", 7, `"notifications":{"resourceSubscriptions":["note://1"]}`))
+	require.NotNil(t, got.Error, got.Text)
+	require.Equal(t, "POLICY_UNAVAILABLE", got.Error.Data["code"])
+	require.NoError(t, cs.Close())
+	_ = ss.Wait()
+}
+
 // A long URI is held against no template: that takes time by the square of it.
 func TestLongURIs(t *testing.T) {
 	d := newDesk(t, false)

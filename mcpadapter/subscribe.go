@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/drawbridge-sdk/drawbridge/authz"
+	"github.com/drawbridge-sdk/drawbridge/connector"
 )
 
 // streams are the sessions that want to hear of changes. Who they belong to is
@@ -119,34 +120,31 @@ func (a *Adapter) ResourceUpdated(ctx context.Context, uri string) {
 }
 
 // mayHear asks whether a caller may see what is behind a URI now.
-func (a *Adapter) mayHear(ctx context.Context, who authz.Principal, uri string) bool {
-	r, _ := a.find(uri)
-	if r == nil {
-		return false
-	}
-	seen, err := a.seen(ctx, who)
-	_, ok := seen[r.Capability]
-	return err == nil && ok
+func (a *Adapter) mayHear(ctx context.Context, who authz.Principal, uri string) (bool, error) {
+	list, err := a.heard(ctx, who, []string{uri})
+	return len(list) > 0, err
 }
 
 // heard are those of the URIs that a caller may hear of, each once. The policy is
-// asked once, and no more of them are looked at than one stream may have.
-func (a *Adapter) heard(ctx context.Context, who authz.Principal, uris []string) (out []string) {
-	seen, err := a.seen(ctx, who)
-	if err != nil {
-		return nil
-	}
+// asked once, and no more of them are looked at than one stream may have. An error
+// is for the caller: a policy that does not answer has not said no.
+func (a *Adapter) heard(ctx context.Context, who authz.Principal, uris []string) (out []string, err error) {
+	var seen map[string]connector.Declaration
 	for _, uri := range uris[:min(len(uris), maxSubscriptions)] {
-		if slices.Contains(out, uri) {
+		r, _ := a.find(uri)
+		if r == nil || slices.Contains(out, uri) {
 			continue
 		}
-		if r, _ := a.find(uri); r != nil {
-			if _, ok := seen[r.Capability]; ok {
-				out = append(out, uri)
+		if seen == nil {
+			if seen, err = a.seen(ctx, who); err != nil {
+				return nil, err
 			}
 		}
+		if _, ok := seen[r.Capability]; ok {
+			out = append(out, uri)
+		}
 	}
-	return out
+	return out, nil
 }
 
 // send lets a notification out to those who may have it.
@@ -158,8 +156,11 @@ func (a *Adapter) send(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		session, _ := req.GetSession().(*mcp.ServerSession)
 		who, ok := a.streams.whose(session, n.URI)
-		if !ok || !a.mayHear(ctx, who, n.URI) {
+		if !ok {
 			return nil, nil // the SDK does not look at the answer to a notification
+		}
+		if may, err := a.mayHear(ctx, who, n.URI); err != nil || !may {
+			return nil, nil
 		}
 		return next(ctx, method, req)
 	}
@@ -176,7 +177,10 @@ func (a *Adapter) listen(ctx context.Context, s *mcp.Server, req *mcp.Subscripti
 		return next(ctx) // says what is wrong
 	}
 	l := &listener{who: who, server: s, uris: map[string]bool{}}
-	uris := a.heard(ctx, who, req.Params.Notifications.ResourceSubscriptions)
+	uris, err := a.heard(ctx, who, req.Params.Notifications.ResourceSubscriptions)
+	if err != nil {
+		return nil, err
+	}
 	for _, uri := range uris {
 		l.uris[uri] = true
 	}
@@ -207,7 +211,12 @@ func (a *Adapter) subscribe(ctx context.Context, s *mcp.Server, req *mcp.Subscri
 	if err != nil {
 		return nil, err
 	}
-	if req.Params == nil || !a.mayHear(ctx, who, req.Params.URI) {
+	if req.Params == nil {
+		return nil, noResource(uriOf(req.Params))
+	}
+	if may, err := a.mayHear(ctx, who, req.Params.URI); err != nil {
+		return nil, err
+	} else if !may {
 		return nil, noResource(uriOf(req.Params))
 	}
 	if !a.streams.add(req.Session, &listener{who: who, server: s, uris: map[string]bool{req.Params.URI: true}}) {
